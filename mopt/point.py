@@ -6,11 +6,39 @@ import dataclasses
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict, InstanceOf, PlainSerializer
 
 from mopt.errors import InputError
 
 Key = TypeVar("Key", bound=Hashable)
+Number = TypeVar("Number", int, float)
+
+
+def _rows(table: Mapping[tuple[str, str], float]) -> list[list[object]]:
+    return [[*key, value] for key, value in table.items()]
+
+
+def _table(rows: Any) -> Any:
+    if not isinstance(rows, list):
+        return rows
+    if not all(isinstance(row, list) and len(row) == 3 for row in rows):
+        raise ValueError("must be a list of [resource, workload, value]")
+    return {(first, second): value for first, second, value in rows}
+
+
+def _fraction(text: Any) -> Any:
+    try:
+        return Fraction(text) if isinstance(text, str) else text
+    except ZeroDivisionError:
+        raise ValueError("must have a nonzero denominator") from None
+
+
+# How JSON spells what it has no form for: pairs as keys, and exact rationals.
+ByPair = Annotated[dict[tuple[str, str], Number], BeforeValidator(_table), PlainSerializer(_rows)]
+Exact = Annotated[InstanceOf[Fraction], BeforeValidator(_fraction), PlainSerializer(str)]
+STORED = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
 
 
 @dataclass(frozen=True)
@@ -30,6 +58,8 @@ class Proof:
     statement : str
         One sentence: what lies where, and therefore cannot dominate the point.
     """
+
+    __pydantic_config__ = STORED
 
     method: str
     bound: float | None
@@ -77,14 +107,16 @@ class Plan:
         Anything a reader of this plan must know.
     """
 
+    __pydantic_config__ = STORED
+
     units: dict[str, int]
-    dedicated: dict[tuple[str, str], int]
-    samples: dict[str, float]
-    launches: dict[tuple[str, str], float]
-    batch: dict[tuple[str, str], float]
-    busy: dict[tuple[str, str], float]
+    dedicated: ByPair[int]
+    samples: dict[str, int | float]
+    launches: ByPair[int | float]
+    batch: ByPair[int | float]
+    busy: ByPair[float]
     billed: dict[str, float]
-    memory: dict[tuple[str, str], float]
+    memory: ByPair[float]
     cost: float
     cost_per_hour: float
     utilization: float
@@ -112,9 +144,11 @@ class Point:
         Denominator of each objective that is a ratio; 1 for a linear one.
     """
 
+    __pydantic_config__ = STORED
+
     objectives: tuple[float, float]
     variables: Mapping[str, float]
-    exact: tuple[Fraction, Fraction] | None = None
+    exact: tuple[Exact, Exact] | None = None
     proof: Proof | None = None
     plan: Plan | None = None
     denominators: tuple[float, float] = (1.0, 1.0)
@@ -177,6 +211,8 @@ class Segment:
         How the piece between the ends was proven nondominated.
     """
 
+    __pydantic_config__ = STORED
+
     start: Point
     end: Point
     start_closed: bool = True
@@ -218,7 +254,7 @@ class Segment:
     def at_value(self, objective: int, value: float) -> Point:
         """The point where objective 0 or 1 takes `value`, which must lie between the ends."""
         p, q = self.start.objectives[objective], self.end.objectives[objective]
-        share = 0.0 if p == q else (value - p) / (q - p)
+        share = (value - p) / (q - p)
         if not 0.0 <= share <= 1.0:
             raise InputError(f"value = {value!r}: must lie between {p!r} and {q!r}, the ends of the segment")
         point = self.at(reshape(share, 1.0 / self._ratios[objective]))

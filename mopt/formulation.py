@@ -1,0 +1,333 @@
+"""The formulation (step S4): a Problem as a Pyomo model. The only place where Pyomo models are made.
+
+Names and units of the public components are those of the mathematics: `units[i]`, `dedicated[i,r]`, `launches[i,r]`,
+`samples[i,r]`, `busy[i,r]` and `billed[i]` (unit·s), `cost` ($ per period), `utilization` (a `Ratio`). What the solver
+works on is scaled: samples as shares of the demand, times as shares of the period; those variables are private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pyomo.environ as pyo
+
+from mopt.errors import InfeasibleError
+from mopt.problem import Problem
+from mopt.ratio import Ratio
+from mopt.roofline import PiecewiseLinear
+from mopt.shortfall import check_servable
+
+Pair = tuple[str, str]
+
+
+def build_model(problem: Problem) -> pyo.ConcreteModel:
+    """The problem as a mixed-integer linear model.
+
+    Constraint families, one `add_...` function each: demand, capacity, billing (reserved, per_use, elapsed), limits.
+    A user may add constraints over the public names; `solve_epsilon_front(model)` honours them.
+
+    Raises
+    ------
+    InfeasibleError
+        If some demand can be served by no resource, or by too few units; the message says which limit is at fault.
+    """
+    check_servable(problem)
+    m = _with_units(problem)
+    add_samples(m, problem)
+    add_demand(m)
+    add_capacity(m, problem)
+    _BILLING[problem.billing](m, problem)
+    add_limits(m, problem)
+    add_objectives(m, problem)
+    return m
+
+
+def build_covering(problem: Problem) -> pyo.ConcreteModel:
+    """`reserved` without samples and launches: Σ_i W_ir·n_ir ≥ B_r, which W makes exact.
+
+    Same front as `build_model`; samples and launches follow from the units.
+    """
+    check_servable(problem)
+    m = _with_units(problem)
+
+    def rule(m: pyo.ConcreteModel, r: str) -> object:
+        demand = problem.demand_by_name[r].samples
+        return sum(
+            min(problem.services[i, q].capacity, demand) * m.dedicated[i, q] for i, q in m.PAIRS if q == r
+        ) >= demand
+
+    m.cover = pyo.Constraint(m.DEMANDS, rule=rule)
+    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: problem.time_limit * m.units[i])
+    add_limits(m, problem)
+    add_objectives(m, problem)
+    return m
+
+
+def _with_units(problem: Problem) -> pyo.ConcreteModel:
+    """Sets, and n_ir ∈ {0..N_i} with n_i = Σ_r n_ir ≤ N_i."""
+    m = pyo.ConcreteModel()
+    limits = problem.unit_limits
+    m.RESOURCES = pyo.Set(initialize=list(limits))
+    m.DEMANDS = pyo.Set(initialize=list(problem.demand_by_name))
+    m.PAIRS = pyo.Set(dimen=2, initialize=list(problem.services))
+    m.dedicated = pyo.Var(m.PAIRS, domain=pyo.NonNegativeIntegers, bounds=lambda m, i, r: (0, limits[i]))
+    by_resource: dict[str, list[str]] = {}
+    for i, r in problem.services:
+        by_resource.setdefault(i, []).append(r)
+    m.units = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m.dedicated[i, r] for r in by_resource[i]))
+    shared = [i for i, demands in by_resource.items() if len(demands) > 1]
+    m.unit_limit = pyo.Constraint(shared, rule=lambda m, i: m.units[i] <= limits[i])
+    return m
+
+
+def add_samples(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """b_ir = B_r·x_ir with a share x_ir ∈ [0, 1]; elapsed billing defines the shares by its own launches."""
+    if problem.billing != "elapsed":
+        m._share = pyo.Var(m.PAIRS, bounds=(0, 1))
+    else:
+        add_elapsed_choice(m, problem)
+    m.samples = pyo.Expression(m.PAIRS, rule=lambda m, i, r: problem.demand_by_name[r].samples * m._share[i, r])
+
+
+def add_demand(m: pyo.ConcreteModel) -> None:
+    """Σ_i b_ir = B_r for all r."""
+    serving: dict[str, list[str]] = {}
+    for i, r in m.PAIRS:
+        serving.setdefault(r, []).append(i)
+    m.demand = pyo.Constraint(m.DEMANDS, rule=lambda m, r: sum(m._share[i, r] for i in serving[r]) == 1)
+
+
+def add_capacity(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """b_ir ≤ W_ir·n_ir for all i, r, written (B_r/W_ir)·x_ir ≤ n_ir."""
+
+    def rule(m: pyo.ConcreteModel, i: str, r: str) -> object:
+        capacity = problem.services[i, r].capacity
+        if math.isinf(capacity):
+            return m._share[i, r] <= m.dedicated[i, r]
+        return problem.demand_by_name[r].samples / capacity * m._share[i, r] <= m.dedicated[i, r]
+
+    m.capacity = pyo.Constraint(m.PAIRS, rule=rule)
+
+
+def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """k_ir launches, b_ir samples and t_ir busy time of all units of a pair together.
+
+    t_ir ≥ α_irp·k_ir + γ_irp·b_ir for all p; g_i·k_ir ≤ b_ir ≤ b̄_ir·k_ir; t_ir ≤ (T − o_i)·n_ir.
+
+    A pair (k, b) between the smallest batch g and the largest b̄ is a mixture of launches of just these two batches
+    (where nothing limits the batch: of launches of g and single further samples). The rows are written in the samples
+    done in either kind, as shares of B_r: all their coefficients are times to serve the whole demand at a batch.
+    """
+    corners, pieces = {}, []
+    for (i, r), service in problem.services.items():
+        tau = service.tau.restricted(service.step, service.batch_limit)
+        corners[i, r] = _corners(tau, service.step, service.batch_limit)
+        pieces += [(i, r, p) for p in range(len(tau.pieces))]
+    m._CORNERS = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in corners.items() for c in range(len(found))])
+    m._part = pyo.Var(m._CORNERS, bounds=(0, None))
+    m._time = pyo.Var(m.PAIRS, bounds=(0, None))
+    m._parts = pyo.Constraint(
+        m.PAIRS, rule=lambda m, i, r: m._share[i, r] == sum(m._part[i, r, c] for c in range(len(corners[i, r])))
+    )
+
+    def launched(m: pyo.ConcreteModel, i: str, r: str) -> object:
+        samples = problem.demand_by_name[r].samples
+        return samples * sum(launches * m._part[i, r, c] for c, (launches, _) in enumerate(corners[i, r]))
+
+    if problem.whole:
+        m.launches = pyo.Var(m.PAIRS, domain=pyo.NonNegativeIntegers)
+        m.launch_count = pyo.Constraint(
+            m.PAIRS,
+            rule=lambda m, i, r: m.launches[i, r] / problem.demand_by_name[r].samples
+            == sum(launches * m._part[i, r, c] for c, (launches, _) in enumerate(corners[i, r])),
+        )
+        if (most := problem.launches_per_unit) is not None:
+            m.launch_limit = pyo.Constraint(m.PAIRS, rule=lambda m, i, r: m.launches[i, r] <= most * m.dedicated[i, r])
+    else:
+        m.launches = pyo.Expression(m.PAIRS, rule=launched)
+
+    def roof(m: pyo.ConcreteModel, i: str, r: str, p: int) -> object:
+        scale = problem.demand_by_name[r].samples / problem.time_limit
+        return m._time[i, r] >= sum(
+            scale * times[p] * m._part[i, r, c] for c, (_, times) in enumerate(corners[i, r])
+        )
+
+    m.roof = pyo.Constraint(pieces, rule=roof)
+    m.period = pyo.Constraint(
+        m.PAIRS,
+        rule=lambda m, i, r: m._time[i, r]
+        <= problem.services[i, r].available / problem.time_limit * m.dedicated[i, r],
+    )
+    m.busy = pyo.Expression(m.PAIRS, rule=lambda m, i, r: problem.time_limit * m._time[i, r])
+
+
+def _corners(tau: PiecewiseLinear, low: float, high: float) -> list[tuple[float, list[float]]]:
+    """Of each kind of launch: launches per sample, and seconds per sample on each piece of tau."""
+    found = [(1 / low, [slope + intercept / low for slope, intercept in tau.pieces])]
+    if math.isinf(high):
+        found.append((0.0, [slope for slope, _ in tau.pieces]))
+    elif high > low:
+        found.append((1 / high, [slope + intercept / high for slope, intercept in tau.pieces]))
+    return found
+
+
+def add_reserved(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """u_i = T·n_i: the whole period is paid."""
+    add_launches(m, problem)
+    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: problem.time_limit * m.units[i])
+
+
+def add_per_use(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """u_i = Σ_r (t_ir + o_i·n_ir): computing and overhead are paid."""
+    add_launches(m, problem)
+
+    def rule(m: pyo.ConcreteModel, i: str) -> object:
+        overhead = problem.by_name[i].unit_overhead
+        return sum(m.busy[i, r] for q, r in m.PAIRS if q == i) + overhead * m.units[i]
+
+    m.billed = pyo.Expression(m.RESOURCES, rule=rule)
+
+
+def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """Each pair runs n units with c launches each: one binary y_irnc per choice, samples B_c·n − σ of at most B_c a unit.
+
+    Σ_nc y_irnc ≤ 1; n_ir = Σ n·y_irnc; b_ir = Σ_c (B_irc·Σ_n n·y_irnc − σ_irc) with B_irc = min(c·b̄_ir, W_ir) and
+    σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir.
+    """
+    choices = {pair: _launch_counts(service.batch_limit, service.capacity, problem.launches_per_unit)
+               for pair, service in problem.services.items()}
+    m._LAUNCHES = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in choices.items() for c in found])
+    m._CHOICES = pyo.Set(
+        dimen=4,
+        initialize=[(i, r, c, n) for i, r, c in m._LAUNCHES for n in range(1, problem.unit_limits[i] + 1)],
+    )
+    m._chosen = pyo.Var(m._CHOICES, domain=pyo.Binary)
+    m._room = pyo.Var(m._LAUNCHES, bounds=(0, None))
+
+    def numbers(i: str) -> range:
+        return range(1, problem.unit_limits[i] + 1)
+
+    def room(i: str, r: str, c: int) -> float:
+        return min(c * problem.services[i, r].batch_limit, problem.services[i, r].capacity)
+
+    m._counted = pyo.Expression(
+        m._LAUNCHES, rule=lambda m, i, r, c: sum(n * m._chosen[i, r, c, n] for n in numbers(i))
+    )
+    m._any = pyo.Expression(
+        m.PAIRS, rule=lambda m, i, r: sum(m._chosen[i, r, c, n] for c in choices[i, r] for n in numbers(i))
+    )
+    m.one_choice = pyo.Constraint(m.PAIRS, rule=lambda m, i, r: m._any[i, r] <= 1)
+    m.count = pyo.Constraint(
+        m.PAIRS, rule=lambda m, i, r: m.dedicated[i, r] == sum(m._counted[i, r, c] for c in choices[i, r])
+    )
+    m._fits = pyo.Constraint(m._LAUNCHES, rule=lambda m, i, r, c: m._room[i, r, c] <= m._counted[i, r, c])
+    m._share = pyo.Expression(
+        m.PAIRS,
+        rule=lambda m, i, r: sum(
+            room(i, r, c) / problem.demand_by_name[r].samples * (m._counted[i, r, c] - m._room[i, r, c])
+            for c in choices[i, r]
+        ),
+    )
+
+
+def _launch_counts(batch_limit: float, capacity: float, most: int | None) -> list[int]:
+    """Launches per unit worth choosing: as τ has nonnegative intercepts, one more helps only where the batch is at its limit."""
+    assert most is not None
+    return [c for c in range(1, most + 1) if (c - 1) * batch_limit < capacity]
+
+
+def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """u_ir = n_ir·S with S ≤ T: all units are paid until the last is done, and run the same c_ir launches each.
+
+    n_ir·S ≥ o_i·n_ir + α_irp·c_ir·n_ir + γ_irp·b_ir for all p. The product is linear in s_irnc = S·y_irnc, which
+    Σ_nc s_irnc ≤ S, s_irnc ≤ T·y_irnc and S − Σ_nc s_irnc ≤ T·(1 − Σ_nc y_irnc) make exact: the convex hull of the
+    choices of each pair.
+    """
+    T = problem.time_limit
+    m._span = pyo.Var(bounds=(0, 1))
+    m.elapsed = pyo.Expression(expr=T * m._span)
+    m._paid = pyo.Var(m._CHOICES, bounds=(0, 1))
+    by_pair: dict[Pair, list[tuple[str, str, int, int]]] = {}
+    for choice in m._CHOICES:
+        by_pair.setdefault(choice[:2], []).append(choice)
+    m._paid_if_chosen = pyo.Constraint(m._CHOICES, rule=lambda m, i, r, c, n: m._paid[i, r, c, n] <= m._chosen[i, r, c, n])
+    m._paid_at_most = pyo.Constraint(
+        m.PAIRS, rule=lambda m, i, r: sum(m._paid[choice] for choice in by_pair[i, r]) <= m._span
+    )
+    m._paid_at_least = pyo.Constraint(
+        m.PAIRS,
+        rule=lambda m, i, r: m._span - sum(m._paid[choice] for choice in by_pair[i, r]) <= 1 - m._any[i, r],
+    )
+    pieces = []
+    taus = {}
+    for i, r, c in m._LAUNCHES:
+        service = problem.services[i, r]
+        taus[i, r, c] = service.tau.restricted(0, min(service.batch_limit, service.capacity / c))
+        pieces += [(i, r, c, p) for p in range(len(taus[i, r, c].pieces))]
+
+    def rule(m: pyo.ConcreteModel, i: str, r: str, c: int, p: int) -> object:
+        slope, intercept = taus[i, r, c].pieces[p]
+        service = problem.services[i, r]
+        room = min(c * service.batch_limit, service.capacity)
+        full = problem.by_name[i].unit_overhead + c * intercept + slope * room
+        paid = sum(n * m._paid[i, r, c, n] for _, _, q, n in by_pair[i, r] if q == c)
+        return paid >= full / T * m._counted[i, r, c] - slope * room / T * m._room[i, r, c]
+
+    m.roof = pyo.Constraint(pieces, rule=rule)
+    m.launches = pyo.Expression(
+        m.PAIRS, rule=lambda m, i, r: sum(c * m._counted[i, r, c] for q, s, c in m._LAUNCHES if (q, s) == (i, r))
+    )
+    m._billed = pyo.Expression(
+        m.PAIRS, rule=lambda m, i, r: T * sum(choice[3] * m._paid[choice] for choice in by_pair[i, r])
+    )
+    m.busy = pyo.Expression(
+        m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - problem.by_name[i].unit_overhead * m.dedicated[i, r]
+    )
+    m.billed = pyo.Expression(
+        m.RESOURCES, rule=lambda m, i: sum(m._billed[q, r] for q, r in m.PAIRS if q == i)
+    )
+
+
+_BILLING: dict[str, Callable[[pyo.ConcreteModel, Problem], None]] = {
+    "reserved": add_reserved,
+    "per_use": add_per_use,
+    "elapsed": add_elapsed,
+}
+
+
+def add_limits(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """Σ_i C_i·u_i ≤ budget; at most K types (n_i ≤ N_i·z_i, Σ z_i ≤ K); quotas Σ_{i in group} n_i ≤ q; n_i ≥ min_i."""
+    m.quota = pyo.ConstraintList()
+    for quota in problem.quotas:
+        covered = [i for i in m.RESOURCES if quota.covers(problem.by_name[i])]
+        if covered:
+            m.quota.add(sum(m.units[i] for i in covered) <= quota.max_units)
+    least = {i: count for i, count in problem.min_units.items() if count > 0}
+    for i in least:
+        if i not in m.RESOURCES:
+            raise InfeasibleError(f"min_units asks for {least[i]} units of {i}, which {problem.rejected[i]}", "units")
+    m.min_units = pyo.Constraint(list(least), rule=lambda m, i: m.units[i] >= least[i])
+    limits = problem.unit_limits
+    if problem.max_types is not None and problem.max_types < len(limits):
+        m.used = pyo.Var(m.RESOURCES, domain=pyo.Binary)
+        m.used_if_rented = pyo.Constraint(m.RESOURCES, rule=lambda m, i: m.units[i] <= limits[i] * m.used[i])
+        m.max_types = pyo.Constraint(expr=pyo.summation(m.used) <= problem.max_types)
+    m.cost = pyo.Expression(expr=sum(problem.by_name[i].price_per_hour / 3600 * m.billed[i] for i in m.RESOURCES))
+    if problem.budget is not None:
+        m.budget = pyo.Constraint(expr=m.cost / problem.budget <= 1)
+
+
+def add_objectives(m: pyo.ConcreteModel, problem: Problem) -> None:
+    """Utilization Σ_r F_r(B_r) / Σ_i π_i·u_i, both in units of the whole demand's FLOPs; cost is there already."""
+    work = sum(d.workload.flops_per_sample * d.samples for d in problem.demand_by_name.values())
+    peaks = {i: peak_of(problem, i) for i in m.RESOURCES}
+    rented = sum(peaks[i] / work * m.billed[i] for i in m.RESOURCES)
+    m.utilization = Ratio(1.0, rented, pyo.maximize, name="utilization")
+
+
+def peak_of(problem: Problem, name: str) -> float:
+    """π of a resource: at the precision of the demands it can serve, the highest where they differ."""
+    resource = problem.by_name[name]
+    peaks = [resource.peak(problem.demand_by_name[r].workload.precision) for i, r in problem.services if i == name]
+    return max(peak for peak in peaks if peak is not None)

@@ -1,0 +1,328 @@
+"""The problem (step S2): what is to be served, with what, and within which limits."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from mopt.errors import Fault, InputError
+from mopt.record import record
+from mopt.resource import Count, Positive, Resource
+from mopt.roofline import launch_time
+from mopt.service import BatchLimit, Service, batch_limit, unit_capacity
+from mopt.workload import Workload
+
+Billing = Literal["reserved", "per_use", "elapsed"]
+
+ELAPSED_MAX_UNITS = 16
+ELAPSED_MAX_LAUNCHES = 4
+
+
+@record
+class Demand:
+    """A workload and how many samples of it each period needs.
+
+    Parameters
+    ----------
+    workload : Workload
+    samples : float
+        Samples per period (B); a whole number where launches are whole.
+    latency_limit : float, optional
+        Longest computing time of one launch in s (L). Waiting to fill a batch and queueing come on top.
+    """
+
+    workload: Workload
+    samples: Positive
+    latency_limit: Positive | None = None
+
+    @property
+    def name(self) -> str:
+        """The workload's name."""
+        return self.workload.name
+
+
+@record
+class Quota:
+    """At most `max_units` units over all resources of a provider, region and accelerator (those that are given)."""
+
+    max_units: Annotated[int, Field(ge=0)]
+    provider: str | None = None
+    region: str | None = None
+    accelerator: str | None = None
+
+    @model_validator(mode="after")
+    def _names_a_group(self) -> Quota:
+        if self.provider is None and self.region is None and self.accelerator is None:
+            raise ValueError("a quota needs a provider, a region or an accelerator")
+        return self
+
+    def covers(self, resource: Resource) -> bool:
+        """Whether units of the resource count towards the quota."""
+        return (
+            self.provider in (None, resource.provider)
+            and self.region in (None, resource.region)
+            and self.accelerator in (None, resource.accelerator)
+        )
+
+    def __str__(self) -> str:
+        group = [value for value in (self.provider, self.region, self.accelerator) if value is not None]
+        return f"at most {self.max_units} units of {' '.join(group)}"
+
+
+@record
+class Problem:
+    """A choice of hardware: frozen, validated, picklable.
+
+    Parameters
+    ----------
+    resources : sequence of Resource (a Catalog is one)
+        Names must be unique.
+    workload, samples, latency_limit
+        The demand, if there is one only; see `Demand`.
+    demands : sequence of Demand
+        Several demands, instead; workload names must be unique.
+    time_limit : float
+        The period T in s: time of one training iteration, deadline of a batch job, 1 s of serving.
+    billing : "reserved", "per_use" or "elapsed"
+        Pay the whole period; pay while computing; pay until all units are done (synchronous training).
+    launches : "whole" or "rate", optional
+        Whether a unit's period holds whole launches of whole batches. Default: "rate" for per_use, else "whole".
+    max_launches : int, optional
+        Launches of one unit in a period. Default: any number; 4 for elapsed.
+    max_types : int, optional
+        Resources used, at most.
+    budget : float, optional
+        $ per period.
+    min_units : mapping of resource name to int
+    quotas : sequence of Quota (or dict)
+    utilization : "compute"
+        What utilization means.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range or two values contradict each other; all faults at once.
+    """
+
+    resources: tuple[Resource, ...]
+    workload: Workload | None = None
+    samples: Positive | None = None
+    time_limit: Positive = Field(kw_only=True)
+    latency_limit: Positive | None = None
+    demands: tuple[Demand, ...] = ()
+    billing: Billing = "reserved"
+    launches: Literal["whole", "rate"] | None = None
+    max_launches: Count | None = None
+    max_types: Count | None = None
+    budget: Positive | None = None
+    min_units: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    quotas: tuple[Quota, ...] = ()
+    utilization: Literal["compute", "bandwidth", "memory"] = "compute"
+
+    @field_validator("resources", mode="before")
+    @classmethod
+    def _sequence_of_resources(cls, value: object) -> object:
+        if isinstance(value, Resource):
+            return (value,)
+        return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else value
+
+    @field_validator("demands", "quotas", mode="before")
+    @classmethod
+    def _sequence(cls, value: object) -> object:
+        return (value,) if isinstance(value, Demand | Quota) else value
+
+    def __post_init__(self) -> None:
+        faults = list(_contradictions(self))
+        if faults:
+            raise InputError(faults)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be computed again doesn't travel.
+        return {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}  # type: ignore[attr-defined]
+
+    # -- What follows from the data ----------------------------------------------------------------------------------
+
+    @property
+    def whole(self) -> bool:
+        """Whether a unit's period holds whole launches."""
+        return (self.launches or ("rate" if self.billing == "per_use" else "whole")) == "whole"
+
+    @property
+    def launches_per_unit(self) -> int | None:
+        """The most launches of a unit in a period; None: any number."""
+        return self.max_launches or (ELAPSED_MAX_LAUNCHES if self.billing == "elapsed" else None)
+
+    @cached_property
+    def by_name(self) -> dict[str, Resource]:
+        """The resources by name."""
+        return {resource.name: resource for resource in self.resources}
+
+    @cached_property
+    def demand_by_name(self) -> dict[str, Demand]:
+        """The demands by workload name, also if there is one only."""
+        demands = self.demands
+        if self.workload is not None and self.samples is not None:
+            demands = (Demand(self.workload, self.samples, self.latency_limit),)
+        return {demand.name: demand for demand in demands}
+
+    @cached_property
+    def _limits(self) -> dict[tuple[str, str], BatchLimit]:
+        return {
+            (resource.name, demand.name): batch_limit(
+                resource,
+                demand.workload,
+                latency_limit=demand.latency_limit,
+                available_time=self.time_limit - resource.unit_overhead if self.whole else None,
+                samples=demand.samples if self.whole else None,
+            )
+            for resource in self.resources
+            for demand in self.demand_by_name.values()
+        }
+
+    @cached_property
+    def services(self) -> dict[tuple[str, str], Service]:
+        """Of each resource and demand that it can serve, by names: launch time, batch limit, unit capacity."""
+        made = {}
+        for (name, demand), limit in self._limits.items():
+            resource, available = self.by_name[name], self.time_limit - self.by_name[name].unit_overhead
+            if limit.batch <= 0 or available <= 0:
+                continue
+            g = resource.accelerator_count
+            tau = launch_time(resource, self.demand_by_name[demand].workload)
+            capacity = unit_capacity(
+                tau, g, limit.batch, available, whole=self.whole, max_launches=self.launches_per_unit
+            )
+            made[name, demand] = Service(tau, g, limit.batch, available, capacity, self.whole, self.launches_per_unit)
+        return made
+
+    @cached_property
+    def refusals(self) -> dict[tuple[str, str], BatchLimit]:
+        """Of each resource and demand that it can't serve, by names: why."""
+        return {
+            pair: limit if limit.batch <= 0 else _no_time(self.by_name[pair[0]], self.time_limit)
+            for pair, limit in self._limits.items()
+            if pair not in self.services
+        }
+
+    @cached_property
+    def rejected(self) -> dict[str, str]:
+        """The resources that can serve no demand, each with its reason."""
+        serving = {name for name, _ in self.services}
+        reasons: dict[str, list[str]] = {}
+        for (name, demand), limit in self.refusals.items():
+            if name not in serving:
+                prefix = f"{demand}: " if len(self.demand_by_name) > 1 else ""
+                reasons.setdefault(name, []).append(f"{prefix}{limit.reason}")
+        return {name: "; ".join(texts) for name, texts in reasons.items()}
+
+    @cached_property
+    def enough_units(self) -> dict[str, int]:
+        """Units of each serving resource beyond which more bring nothing where the whole period is paid."""
+        needed: Counter[str] = Counter()
+        for (name, demand), service in self.services.items():
+            share = self.demand_by_name[demand].samples / service.capacity
+            needed[name] += math.ceil(share * (1 - 1e-12))
+        return {name: max(self.min_units.get(name, 0), count) for name, count in needed.items()}
+
+    @cached_property
+    def unit_limits(self) -> dict[str, int]:
+        """N of each serving resource: its own `max_units`, else enough (elapsed: 16)."""
+        limits = {}
+        for name, enough in self.enough_units.items():
+            own = self.by_name[name].max_units
+            if own is None:
+                own = max(ELAPSED_MAX_UNITS, self.min_units.get(name, 0)) if self.billing == "elapsed" else enough
+            limits[name] = own
+        return limits
+
+    @cached_property
+    def assumptions(self) -> tuple[str, ...]:
+        """The defaults that were filled in."""
+        return tuple(_assumptions(self))
+
+
+def _no_time(resource: Resource, time_limit: float) -> BatchLimit:
+    return BatchLimit(0, "time", f"loses unit_overhead = {resource.unit_overhead:.4g} s of a period of "
+                                 f"{time_limit:.4g} s", resource.unit_overhead)
+
+
+def _contradictions(problem: Problem) -> Iterable[Fault]:
+    """Faults that show only when fields are seen together."""
+
+    def fault(field: str, value: object, allowed: str) -> Fault:
+        return Fault("", "Problem", field, value, allowed)
+
+    repeated = [name for name, count in Counter(r.name for r in problem.resources).items() if count > 1]
+    for name in repeated:
+        yield fault("resources", name, "names must be unique")
+    if not problem.resources:
+        yield fault("resources", (), "at least one")
+    single = (problem.workload, problem.samples, problem.latency_limit)
+    if problem.demands and any(value is not None for value in single):
+        yield fault("demands", f"{len(problem.demands)} demands", "give either demands or workload, samples, latency_limit")
+    if not problem.demands:
+        if problem.workload is None:
+            yield fault("workload", None, "a Workload, or demands")
+        if problem.samples is None:
+            yield fault("samples", None, "a number greater than 0")
+    for name, count in Counter(demand.name for demand in problem.demands).items():
+        if count > 1:
+            yield fault("demands", name, "workload names must be unique")
+    if problem.billing == "elapsed" and problem.launches == "rate":
+        yield fault("launches", "rate", "elapsed billing needs whole launches: its units run in step")
+    if problem.whole:
+        amounts = [problem.samples] if problem.samples is not None else [d.samples for d in problem.demands]
+        for amount in amounts:
+            if amount != int(amount):
+                yield fault("samples", amount, "a whole number, as launches are whole (launches='rate' takes fractions)")
+    elif problem.max_launches is not None:
+        yield fault("max_launches", problem.max_launches, "only with whole launches")
+    known = {resource.name: resource for resource in problem.resources}
+    for name, least in problem.min_units.items():
+        if name not in known:
+            yield fault("min_units", name, "the name of one of the resources")
+        elif (most := known[name].max_units) is not None and least > most:
+            yield fault(f"min_units[{name}]", least, f"at most its max_units = {most}")
+    for quota in problem.quotas:
+        if not any(quota.covers(resource) for resource in problem.resources):
+            yield fault("quotas", str(quota), "no resource has these; check the spelling")
+
+
+def _assumptions(problem: Problem) -> Iterable[str]:
+    if problem.launches is None:
+        kind = "whole launches of whole batches" if problem.whole else "launches per period may be fractional"
+        yield f"launches: {kind} (default of {problem.billing})"
+    if problem.billing == "elapsed":
+        if problem.max_launches is None:
+            yield f"max_launches: {ELAPSED_MAX_LAUNCHES} launches of a unit in a period (default of elapsed)"
+        open_ended = [name for name in problem.unit_limits if problem.by_name[name].max_units is None]
+        if open_ended:
+            yield f"max_units: {ELAPSED_MAX_UNITS} units of each of {len(open_ended)} resources (default of elapsed)"
+    ideal = [
+        name
+        for name in problem.unit_limits
+        if (r := problem.by_name[name]).compute_efficiency == r.bandwidth_efficiency == 1.0 and r.launch_floor == 0
+    ]
+    if ideal:
+        yield f"times of {len(ideal)} resources are the ideal roofline bound: nothing measured, expect longer ones"
+    if any(d.workload.mode == "training" for d in problem.demand_by_name.values()):
+        free = [name for name in problem.unit_limits if problem.by_name[name].unit_overhead == 0]
+        if free:
+            yield f"communication between units is not counted (unit_overhead = 0 for {len(free)} resources)"
+    for demand in problem.demand_by_name.values():
+        wanted = demand.workload.precision
+        others = sorted(
+            name for name, d in problem.services
+            if d == demand.name
+            and isinstance(peaks := problem.by_name[name].peak_flops, dict) and wanted not in peaks
+        )
+        if others:
+            yield f"{wanted}: the other 16-bit format stands in on {len(others)} resources"
+    partial = Counter(demand for name, demand in problem.refusals if name not in problem.rejected)
+    for name, count in partial.items():
+        yield f"{name}: {count} resources serve other demands only"
