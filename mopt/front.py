@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import html
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
-from numbers import Real
+from itertools import count, pairwise
+from numbers import Integral, Real
 from os import PathLike
 from typing import TYPE_CHECKING, overload
 
@@ -118,13 +121,13 @@ class ParetoFront:
             raise InputError(faults)
 
     def _disorder(self) -> Iterator[Fault]:
-        for k, (point, following) in enumerate(zip(self.points, self.points[1:], strict=False), start=1):
-            here: tuple[object, object] = geometry.minimised(point, self.senses)
-            there: tuple[object, object] = geometry.minimised(following, self.senses)
+        for k, (point, following) in enumerate(pairwise(self.points), start=1):
+            here: tuple[float | Fraction, ...] = geometry.minimised(point, self.senses)
+            there: tuple[float | Fraction, ...] = geometry.minimised(following, self.senses)
             if point.exact and following.exact:
                 here, there = point.exact, following.exact
-            if not (here[0] < there[0] and here[1] > there[1]):  # type: ignore[operator]
-                allowed = f"must be worse than {point.objectives} in the first objective and better in the second"
+            if not (here[0] < there[0] and here[1] > there[1]):
+                allowed = f"must be worse than {point.objectives} in the first and better in the second"
                 yield Fault("", f"point {k}", "objectives", following.objectives, allowed)
 
     def _stray_ends(self) -> Iterator[Fault]:
@@ -132,7 +135,7 @@ class ParetoFront:
         for k, segment in enumerate(self.segments):
             (x0, y0), (x1, y1) = geometry.corners(segment, self.senses)
             if not (x0 < x1 and y0 > y1):
-                allowed = f"must be worse than {segment.start.objectives} in the first objective and better in the second"
+                allowed = f"must be worse than its start {segment.start.objectives} in the first, better in the second"
                 yield Fault("", f"segment {k}", "end", segment.end.objectives, allowed)
             for end, closed in geometry.ends_of(segment):
                 if closed and end.objectives not in known:
@@ -165,3 +168,214 @@ class ParetoFront:
     def pieces(self) -> tuple[Point | Segment, ...]:
         """The segments and the points that are no end of one, from best to worst in the first objective."""
         return geometry.pieces_of(self.points, self.segments, self.senses)
+
+    def at(self, **value: float) -> Point:
+        """The best point within a value of one objective: `at(cost=2.5)` or `at(utilization=0.4)`.
+
+        On a segment this is the point, with its plan, that takes exactly that value; elsewhere the point of the front
+        that is best in the other objective with this one no worse than the value. Values that agree to 1e-12 (relative)
+        count as equal.
+
+        Raises
+        ------
+        InputError
+            Not one objective given, an unknown one, or a value better than any on the front.
+        """
+        if len(value) != 1 or next(iter(value)) not in self.names:
+            raise InputError(f"{', '.join(value) or 'nothing'} given: give a value of one of {', '.join(self.names)}")
+        ((name, bound),) = value.items()
+        if not isinstance(bound, Real):
+            raise InputError([Fault("", "front", name, bound, "must be a number")])
+        found = geometry.locate(self._some_pieces(), self.senses, self.names.index(name), float(bound))
+        if found is None:
+            low, high = self._ranges()[self.names.index(name)]
+            allowed = f"is better than any on this front, which has {low!r} to {high!r}"
+            raise InputError([Fault("", "front", name, bound, allowed)])
+        return found
+
+    def cheapest(self, **at_least: float) -> Point:
+        """The best point in the first objective with at least this value of the second: `cheapest(utilization=0.4)`.
+
+        "At least" is "at most" where the second objective is minimised; without a bound it is the first point of the
+        front. On a segment the plan is interpolated and takes exactly that value.
+
+        Raises
+        ------
+        InputError
+            Any other name than the second objective's, or a value better than any on the front (whose range it names).
+        """
+        if not at_least:
+            return self._some_points()[0]
+        if list(at_least) != [self.names[1]]:
+            raise InputError(f"{', '.join(at_least)} given: cheapest() takes {self.names[1]} alone")
+        return self.at(**at_least)
+
+    def knee(self) -> Point:
+        """The point of the front farthest below the chord between its ends, both objectives scaled to their ranges.
+
+        After Das, "On characterizing the 'knee' of the Pareto curve based on normal-boundary intersection", Structural
+        Optimization 18 (1999). Inside a segment the plan is interpolated. Of equals the best in the first objective: so
+        the first point where none lies below the chord.
+        """
+        return geometry.knee(self._some_pieces(), self.senses)
+
+    def thin(self, n: int) -> ParetoFront:
+        """A front of `n` points that stand for all.
+
+        Both ends, and such points between that the largest distance from any point to a chosen one is least, distance
+        being the larger difference of the two objectives scaled to their ranges (Vaz et al. 2015, coverage). Segments
+        are replaced by points on them. The result isn't complete; its resolution says what the omitted points can
+        gain, and its certificate is that of the whole front.
+
+        Raises
+        ------
+        InputError
+            `n` below 2.
+        """
+        if not isinstance(n, Integral) or n < 2:
+            raise InputError([Fault("", "thin", "n", n, "must be an integer of at least 2")])
+        if n >= len(self) and not self.segments:
+            return self
+        pieces = self._some_pieces()
+        candidates = geometry.sampled(pieces, self.senses, 8 * n)
+        xy = np.array([geometry.minimised(point, self.senses) for point in candidates])
+        low, high = xy.min(axis=0), xy.max(axis=0)
+        scaled = (xy - low) / (high - low)
+        chosen = geometry.cover(scaled[:, 0], scaled[:, 1], min(n, len(candidates)))
+        gaps = np.abs(np.diff(xy[chosen], axis=0)).max(axis=0)
+        resolution = (self.resolution[0] + float(gaps[0]), self.resolution[1] + float(gaps[1]))
+        reason = f"thinned to {len(chosen)} points from a front of {self._size()}"
+        return replace(
+            self,
+            points=tuple(candidates[k] for k in chosen),
+            segments=(),
+            complete=False,
+            certificate=replace(self.certificate, resolution=resolution),
+            why_incomplete="; ".join(filter(None, [self.why_incomplete, reason])),
+        )
+
+    def hypervolume(self, reference: tuple[float, float] | None = None) -> float:
+        """Area that the front dominates up to a reference point, in the product of the objectives' own units.
+
+        Exact up to rounding, along segments too (their curves are hyperbolas, integrated in closed form).
+
+        Parameters
+        ----------
+        reference : (float, float), optional
+            In the objectives' own senses. What lies beyond it doesn't count. The default is the nadir point, the worst
+            value of each objective on the front: with it the ends of the front add nothing.
+        """
+        pieces = self._some_pieces()
+        corner = geometry.box(pieces, self.senses)[1]
+        if reference is not None:
+            if len(reference) != 2 or not all(isinstance(r, Real) and np.isfinite(float(r)) for r in reference):
+                raise InputError([Fault("", "hypervolume", "reference", reference, "must be two finite numbers")])
+            corner = self.senses[0] * float(reference[0]), self.senses[1] * float(reference[1])
+        return geometry.dominated_area(pieces, self.senses, corner)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The front as a table, from best to worst in the first objective.
+
+        One row a point, with the objectives by name. For the front of a `Problem` also `cost_per_hour`, `units[NAME]`
+        and `samples[NAME]` (several demands: `samples[NAME|WORKLOAD]`); resources used by no plan are left out.
+
+        With segments, a row for each of their ends and one for each point outside of them. Column `segment` numbers the
+        segments from 0 (<NA> outside), so that `groupby("segment")` gives their ends; `closed` says whether the end
+        belongs to the front. A point where two closed ends meet has two rows.
+        """
+        import pandas as pd
+
+        rows: list[Point] = []
+        segment: list[int | None] = []
+        closed: list[bool] = []
+        for number, piece in self._numbered():
+            ends = ((piece, True),) if isinstance(piece, Point) else geometry.ends_of(piece)
+            rows += [point for point, _ in ends]
+            segment += [number] * len(ends)
+            closed += [belongs for _, belongs in ends]
+
+        columns: dict[str, object] = {
+            name: np.array([row.objectives[k] for row in rows], dtype=np.float64) for k, name in enumerate(self.names)
+        }
+        plans = [row.plan for row in rows if row.plan is not None]
+        if plans and len(plans) == len(rows):
+            columns["cost_per_hour"] = [plan.cost_per_hour for plan in plans]
+            for name in _used(plan.units for plan in plans):
+                columns[f"units[{name}]"] = [plan.units.get(name, 0) for plan in plans]
+            for name in _used(plan.samples for plan in plans):
+                columns[f"samples[{name}]"] = [plan.samples.get(name, 0) for plan in plans]
+        if self.segments:
+            columns |= {"segment": pd.array(segment, dtype="Int64"), "closed": closed}
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the front: points, segments, the border of what they dominate, and the knee.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure of 6×4 inches.
+        """
+        from mopt.plot import draw_front
+
+        return draw_front(self, ax)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the front to a JSON file, from which `mopt.load_front` reads an equal one."""
+        from mopt.front_io import save_front
+
+        save_front(self, path)
+
+    def __repr__(self) -> str:
+        lines = [f"ParetoFront of {self._size()}, {self._state()}"]
+        if self.points:
+            for name, sense, (low, high) in zip(self.names, self.senses, self._ranges(), strict=True):
+                lines.append(f"  {name} ({'minimised' if sense == 1 else 'maximised'}): {low:.6g} to {high:.6g}")
+        lines += [f"  {statement}" for statement in self.certificate.statements]
+        lines += [f"  assumed: {assumption}" for assumption in self.assumptions]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = html.escape(f"Pareto front of {self._size()}, {self._state()}")
+        foot = html.escape("; ".join(self.certificate.statements))
+        table = self.to_frame().to_html(max_rows=20, float_format="{:.6g}".format, na_rep="", border=0)
+        return f"<div><p><b>{head}</b></p>{table}<p><small>{foot}</small></p></div>"
+
+    def _numbered(self) -> Iterator[tuple[int | None, Point | Segment]]:
+        numbers = count()
+        for piece in self.pieces:
+            yield (None if isinstance(piece, Point) else next(numbers)), piece
+
+    def _size(self) -> str:
+        parts = [(len(self.points), "point"), (len(self.segments), "segment")][: 2 if self.segments else 1]
+        return " and ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in parts)
+
+    def _state(self) -> str:
+        if self.complete:
+            return "complete"
+        open_ = ", ".join(f"{low:.6g} to {high:.6g}" for low, high in self.unexplored)
+        still = f"; {self.names[1]} still open: {open_}" if open_ else ""
+        return f"not complete ({self.why_incomplete or 'no reason given'}{still})"
+
+    def _ranges(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Lowest and highest value of each objective on the closed front."""
+        ideal, nadir = geometry.box(self.pieces, self.senses)
+        first, second = (
+            tuple(sorted((sense * best, sense * worst)))
+            for sense, best, worst in zip(self.senses, ideal, nadir, strict=True)
+        )
+        return (first[0], first[1]), (second[0], second[1])
+
+    def _some_points(self) -> tuple[Point, ...]:
+        if not self.points:
+            raise InputError(f"the front has no points ({self._state()})")
+        return self.points
+
+    def _some_pieces(self) -> tuple[Point | Segment, ...]:
+        self._some_points()
+        return self.pieces
+
+
+def _used(tables: Iterable[Mapping[str, float]]) -> list[str]:
+    """Names with an entry in any of the tables, in order of appearance."""
+    return list(dict.fromkeys(name for table in tables for name in table))

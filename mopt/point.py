@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, InstanceOf, PlainSerializer
 from mopt.errors import InputError
 
 Key = TypeVar("Key", bound=Hashable)
-Number = TypeVar("Number", int, float)
+Number = TypeVar("Number", bound=float)
 
 
 def _rows(table: Mapping[tuple[str, str], float]) -> list[list[object]]:

@@ -6,12 +6,23 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mopt.record import record
 from mopt.resource import PRECISIONS, NonNegative
 
 Batch = float | npt.NDArray[np.float64]
+
+
+def _known_precision(value: str) -> str:
+    if value not in PRECISIONS:
+        raise ValueError(f"must be one of {', '.join(PRECISIONS)}")
+    return value
+
+
+Name = Annotated[str, Field(min_length=1)]
+Precision = Annotated[str, AfterValidator(_known_precision)]
+Mode = Literal["training", "inference"]
 
 
 @record
@@ -62,25 +73,18 @@ class Workload:
         If a value is outside its range; all faults at once.
     """
 
-    name: Annotated[str, Field(min_length=1)]
-    precision: str
+    name: Name
+    precision: Precision
     layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
     memory_fixed: NonNegative = 0.0
     memory_per_sample: NonNegative = 0.0
     memory_pieces: tuple[MemoryPiece, ...] = ()
-    mode: Literal["training", "inference"] = "inference"
+    mode: Mode = "inference"
     sample: str = "sample"
     gradient_bytes: NonNegative = 0.0
     description: str = ""
     source: str = ""
     date: str = ""
-
-    @field_validator("precision")
-    @classmethod
-    def _known_precision(cls, value: str) -> str:
-        if value not in PRECISIONS:
-            raise ValueError(f"must be one of {', '.join(PRECISIONS)}")
-        return value
 
     @model_validator(mode="after")
     def _does_something(self) -> Workload:
