@@ -188,8 +188,10 @@ class ParetoFront:
             raise InputError([Fault("", "front", name, bound, "must be a number")])
         found = geometry.locate(self._some_pieces(), self.senses, self.names.index(name), float(bound))
         if found is None:
-            low, high = self._ranges()[self.names.index(name)]
-            allowed = f"is better than any on this front, which has {low!r} to {high!r}"
+            k = self.names.index(name)
+            low, high = self._ranges()[k]
+            best = f"at least {low!r}" if self.senses[k] == 1 else f"at most {high!r}"
+            allowed = f"must be {best}; this front has {low!r} to {high!r}"
             raise InputError([Fault("", "front", name, bound, allowed)])
         return found
 
