@@ -54,7 +54,7 @@ class _Table(BaseModel):
 
 class _LayerTable(_Table):
     required_figures = ("flops",)
-    name: Name
+    name: str
     flops: NonNegative = 0.0
     gflops: NonNegative = 0.0
     bytes_fixed: NonNegative = 0.0
