@@ -7,8 +7,8 @@ What the files of its clouds have in common is the columns, not their sense; rea
 * `GpuInfo` is used, where it is a mapping, to tell variants of a part apart: 40 from 80 GB, PCIe from SXM. Some clouds
   state the memory of one device, some of all, some in MiB, some in GiB; all readings are tried. Text is ignored.
 * GCP rows without an instance type price the accelerators without a host, and GCP hosts of the series a2, a3, g2, ...
-  come without their accelerators: neither is an offer. TPUs are: "Currently the host VM of TPU does not cost extra"
-  (SkyPilot, gcp_catalog.py).
+  come without their accelerators: neither is an offer. TPUs are, as their price includes the host (so SkyPilot's own
+  gcp_catalog.py).
 * TPU names count TensorCores up to v4 and for v5p (2 a chip), chips for v5e and v6e (cloud.google.com/tpu/docs).
 """
 
