@@ -17,8 +17,8 @@ from mopt.linear_model import Form, LinearModel, Objective
 from mopt.ratio import Ratio
 
 
-def compile_model(model: Any, objectives: tuple[Any, Any]) -> LinearModel:
-    """Compile a Pyomo model with two objectives.
+def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel, dict[int, int]]:
+    """Compile a Pyomo model with two objectives; also gives the column of each variable by the id of its data.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> LinearModel:
     upper = np.array([np.inf if high is None else high for _, high in bounds], dtype=float)
     lower[integer], upper[integer] = np.ceil(lower[integer] - 1e-9), np.floor(upper[integer] + 1e-9)
     fixed = {v.name: float(v.value) for v in model.component_data_objects(pyo.Var) if v.fixed and v.value is not None}
-    return LinearModel(
+    compiled_model = LinearModel(
         matrix=info.A.tocsr(),
         row_lower=np.where(kinds >= 1, -np.inf, rhs),
         row_upper=np.where(kinds <= -1, np.inf, rhs),
@@ -79,6 +79,7 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> LinearModel:
         objectives=(compiled[0], compiled[1]),
         fixed=fixed,
     )
+    return compiled_model, {id(variable): column for column, variable in enumerate(columns)}
 
 
 def _parts(objective: Any, position: int) -> tuple[str, int, Any, Any]:

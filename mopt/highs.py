@@ -1,0 +1,172 @@
+"""Driving HiGHS: the only module that knows highspy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import highspy
+import numpy as np
+from scipy import sparse
+
+from mopt.linear_model import LinearModel, Vector
+
+Settings = Mapping[str, float | int | str | bool]
+
+# One thread a solver: parallel solvers scale where parallel solves don't. No gap: the default 1e-4 misses points.
+BASE_SETTINGS: Settings = {
+    "output_flag": False,
+    "threads": 1,
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 0.0,
+}
+
+
+class Status(Enum):
+    """What a solve ended with."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    UNBOUNDED_OR_INFEASIBLE = "unbounded or infeasible"
+    STOPPED = "stopped at its time limit"
+    FAILED = "failed"
+
+
+_S = highspy.HighsModelStatus
+_STATUS = {
+    _S.kOptimal: Status.OPTIMAL,
+    _S.kModelEmpty: Status.OPTIMAL,
+    _S.kInfeasible: Status.INFEASIBLE,
+    _S.kUnbounded: Status.UNBOUNDED,
+    _S.kUnboundedOrInfeasible: Status.UNBOUNDED_OR_INFEASIBLE,
+    _S.kTimeLimit: Status.STOPPED,
+    _S.kInterrupt: Status.STOPPED,
+    _S.kHighsInterrupt: Status.STOPPED,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What HiGHS said: x in the model's own units, the proven bound on the objective, and how long it took."""
+
+    status: Status
+    x: Vector | None = None
+    bound: float = -np.inf
+    seconds: float = 0.0
+    settings: Settings = field(default_factory=dict)
+    message: str = ""
+
+
+class Highs:
+    """One HiGHS instance that holds a model and some extra rows; objective and bounds of these change per solve.
+
+    Parameters
+    ----------
+    model : LinearModel
+    rows : sequence of ndarray of shape (n,)
+        Extra rows, free until a solve bounds them.
+    relaxed : bool
+        Leave integrality out (integers are then fixed per solve).
+    """
+
+    def __init__(self, model: LinearModel, rows: Sequence[Vector], *, relaxed: bool = False, scale: float = 1.0) -> None:
+        self._model = model
+        row_scale, self._column_scale = scaling(model)
+        row_scale = row_scale * scale
+        A = sparse.diags_array(row_scale) @ model.matrix @ sparse.diags_array(self._column_scale)
+        extra = sparse.csr_array(np.array(rows).reshape(len(rows), len(model.names)) * self._column_scale)
+        matrix = sparse.csr_array(sparse.vstack([A, extra], format="csr"))
+        free = np.full(len(rows), highspy.kHighsInf)
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(model.names), matrix.shape[0]
+        lp.col_cost_ = np.zeros(lp.num_col_)
+        lp.col_lower_, lp.col_upper_ = model.lower / self._column_scale, model.upper / self._column_scale
+        lp.row_lower_ = np.concatenate([model.row_lower * row_scale, -free])
+        lp.row_upper_ = np.concatenate([model.row_upper * row_scale, free])
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.num_col_, lp.a_matrix_.num_row_ = lp.num_col_, lp.num_row_
+        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix.indptr, matrix.indices, matrix.data
+        if model.integer.any() and not relaxed:
+            kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+            lp.integrality_ = [kinds[int(whole)] for whole in model.integer]
+        self._first_extra = len(model.row_lower)
+        self._columns = np.arange(lp.num_col_, dtype=np.int32)
+        self._is_mip = bool(model.integer.any()) and not relaxed
+        self._h = highspy.Highs()
+        self._h.silent()
+        self._apply(BASE_SETTINGS)
+        self._h.passModel(lp)
+        self._changed: dict[str, object] = {}
+
+    def _apply(self, settings: Settings) -> None:
+        for name, value in settings.items():
+            if self._h.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+                raise ValueError(f"HiGHS knows no option {name} = {value!r}")
+
+    def solve(
+        self,
+        cost: Vector,
+        upper: Sequence[float],
+        settings: Settings,
+        *,
+        time_limit: float | None = None,
+        fixed: Vector | None = None,
+        constant: float = 0.0,
+    ) -> Outcome:
+        """Minimise cost·x + constant with extra row k at most upper[k]; `fixed` gives values for the integers."""
+        h = self._h
+        started = time.perf_counter()
+        for name in [name for name in self._changed if name not in settings]:
+            h.setOptionValue(name, self._changed.pop(name))
+        for name, value in settings.items():
+            if name not in self._changed:
+                self._changed[name] = h.getOptionValue(name)[1]
+            self._apply({name: value})
+        if time_limit is not None:
+            h.setOptionValue("time_limit", h.getRunTime() + max(time_limit, 0.0))
+        elif "time_limit" not in settings:
+            h.setOptionValue("time_limit", highspy.kHighsInf)
+        h.changeColsCost(len(self._columns), self._columns, cost * self._column_scale)
+        for k, bound in enumerate(upper):
+            h.changeRowBounds(self._first_extra + k, -highspy.kHighsInf, min(bound, highspy.kHighsInf))
+        if fixed is not None:
+            chosen = np.flatnonzero(self._model.integer).astype(np.int32)
+            h.changeColsBounds(len(chosen), chosen, fixed[chosen], fixed[chosen])
+        h.clearSolver()
+        h.run()
+        status = _STATUS.get(h.getModelStatus(), Status.FAILED)
+        info = h.getInfo()
+        x, bound = None, -np.inf
+        if status is Status.OPTIMAL:
+            x = np.array(h.getSolution().col_value) * self._column_scale
+            bound = (info.mip_dual_bound if self._is_mip else info.objective_function_value) + constant
+        return Outcome(status, x, bound, time.perf_counter() - started, dict(settings), str(h.getModelStatus()))
+
+
+def scaling(model: LinearModel) -> tuple[Vector, Vector]:
+    """Row and column factors, powers of two, that narrow a wide range of coefficients; ones where it is narrow.
+
+    Geometric means in turn over rows and over continuous columns (integers keep their unit), then each row's largest
+    coefficient to about 1.
+    """
+    A = abs(model.matrix)
+    m, n = A.shape
+    rows, columns = np.ones(m), np.ones(n)
+    if not A.nnz or A.data.max() / A.data.min() <= 1e4 and 1e-3 <= A.data.max() <= 1e5:
+        return rows, columns
+    logs = sparse.csr_array((np.log2(A.data), A.indices, A.indptr), shape=A.shape)
+    by_row, by_column = logs, logs.tocsc()
+    in_row, in_column = np.diff(by_row.indptr), np.diff(by_column.indptr)
+    r, c = np.zeros(m), np.zeros(n)
+    ones = sparse.csr_array((np.ones_like(A.data), A.indices, A.indptr), shape=A.shape)
+    for _ in range(8):
+        r = -(by_row.sum(axis=1) + ones @ c) / np.maximum(in_row, 1)
+        c = -(by_column.sum(axis=0) + ones.T @ r) / np.maximum(in_column, 1)
+        c[model.integer | (in_column == 0)] = 0.0
+    columns = np.exp2(np.round(c))
+    largest = (A @ sparse.diags_array(columns)).max(axis=1).toarray().ravel()
+    rows = np.exp2(-np.round(np.log2(np.where(largest > 0, largest, 1.0))))
+    return rows, columns
