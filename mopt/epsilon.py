@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from mopt.errors import Fault, InfeasibleError, InputError, SolverError
+from mopt.errors import Fault, InputError, SolverError
 from mopt.front import Certificate, ParetoFront
-from mopt.highs import Highs
-from mopt.lattice import lattice_step
-from mopt.linear_model import Form
-from mopt.point import Point, Proof
-from mopt.problem import Problem
-from mopt.session import Exact, Scale, Session, StoppedError
-from mopt.sweep import LARGEST_WEIGHTED, Contradiction, Found, Grid, lexicographic, nondominated, sweep
+from mopt.front_io import load_front
+from mopt.methods import Method, Outline, Piece, choose
+from mopt.point import Point, Segment
+from mopt.progress import Progress
+from mopt.segments import Place
+from mopt.session import Answer, Candidate, Session, Statistics, StoppedError
+from mopt.sweep import Contradiction
 from mopt.task import Task, task_of
 
-# A step finer than this share of the range is finer than the solver's tolerances.
-FINEST = Fraction(1, 10**6)
 RESTARTS = 3
 
 
@@ -36,26 +35,35 @@ def solve_epsilon_front(
     max_points: int | None = None,
     progress: bool = False,
     callback: Callable[[Point], object] | None = None,
+    start: ParetoFront | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    resume: str | PathLike[str] | None = None,
 ) -> ParetoFront:
     """The exact Pareto front of a problem, of its model, or of any bi-objective Pyomo MILP.
 
     Parameters
     ----------
     target : Problem or pyomo ConcreteModel
-        A model made by `build_model` may carry further constraints.
+        A model made by `build_model` may carry further constraints. It is left as it was.
     objectives : two of pyo.Objective and Ratio, optional
-        For other models.
+        For other models; each may be active or not, and its sense counts.
     resolution : float or two floats, optional
         Step in each objective, in its own unit, at which the front is exact. Default: the lattice step of the
         coefficients if it is coarser than 1e-6 of the range, else 1e-6 of the range (elapsed billing: 1e-4).
     time_limit : float, optional
-        Seconds; a front cut short has `complete` False and says what is still open.
+        Seconds. A front cut short has `complete` False and says what is still open.
     max_points : int, optional
-        Likewise.
+        Points (of segments: pieces) after which to stop, likewise.
     progress : bool
         Show a progress bar on stderr.
     callback : callable, optional
-        Called with each `Point` once it is proven.
+        Called with each `Point` once it is proven. If it raises, the run stops and returns what it has.
+    start : ParetoFront, optional
+        An incomplete front of the same target, to go on from.
+    checkpoint : path, optional
+        File that the front so far is saved to, every second and at the end, whatever ends the run.
+    resume : path, optional
+        Such a file, to go on from.
 
     Raises
     ------
@@ -64,213 +72,251 @@ def solve_epsilon_front(
     InfeasibleError
         If there is no plan; says which limit makes it so, and by how much.
     SolverError
-        If the solver contradicts what is known with all settings.
+        If the solver contradicts what is known with all settings; its `front` holds what was found before.
     """
+    wanted = _wanted(resolution, time_limit, max_points)
+    if start is not None and resume is not None:
+        raise InputError([Fault("", "solve_epsilon_front", "resume", str(resume), "not together with start")])
+    if resume is not None:
+        start = load_front(resume)
+    if start is not None and start.complete:
+        return start
     task = task_of(target, objectives)
-    return _Run(task, _Limits(resolution, time_limit, max_points), progress, callback).front()
+    run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint)
+    with Progress(progress) as bar:
+        front = run.front(bar)
+    object.__setattr__(front, "_source", (target, objectives))
+    return front
 
 
-@dataclass(frozen=True)
-class _Limits:
-    resolution: float | tuple[float, float] | None
-    time_limit: float | None
-    max_points: int | None
+def _wanted(
+    resolution: float | tuple[float, float] | None, time_limit: float | None, max_points: int | None
+) -> tuple[Fraction | None, Fraction | None]:
+    """The resolution of each objective; InputError for values that make no sense."""
 
-    def __post_init__(self) -> None:
-        faults = []
-        for name in ("time_limit", "max_points"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | float) and value > 0):
-                faults.append(Fault("", "solve_epsilon_front", name, value, "must be a number greater than 0"))
-        pair = self.resolution if isinstance(self.resolution, tuple) else (self.resolution,)
-        if self.resolution is not None and not all(isinstance(v, int | float) and 0 < v < math.inf for v in pair):
-            faults.append(Fault("", "solve_epsilon_front", "resolution", self.resolution,
-                                "must be one or two numbers greater than 0"))
-        if faults:
-            raise InputError(faults)
+    def positive(value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+    faults = [
+        Fault("", "solve_epsilon_front", name, value, "must be a number greater than 0")
+        for name, value in (("time_limit", time_limit), ("max_points", max_points))
+        if value is not None and not positive(value)
+    ]
+    pair = tuple(resolution) if isinstance(resolution, tuple | list) else (resolution, resolution)
+    if resolution is not None and not (len(pair) == 2 and all(map(positive, pair))):
+        faults.append(Fault("", "solve_epsilon_front", "resolution", resolution, "must be one or two numbers greater than 0"))
+    if faults:
+        raise InputError(faults)
+    first, second = (None if value is None else Fraction(value) for value in pair)
+    return first, second
 
 
 @dataclass
 class _Run:
-    task: Task
-    limits: _Limits
-    progress: bool
-    callback: Callable[[Point], object] | None
-    found: list[Found] = field(default_factory=list)
+    """One run: what it has found, and how it ends."""
 
-    def front(self) -> ParetoFront:
-        started = time.perf_counter()
-        task = self.task
-        steps = tuple(lattice_step(form, task.model) for form in task.forms)
-        rough = tuple(_rough_unit(form) for form in task.forms)
-        first = _grid_of_ends(steps, rough)
-        session = Session(lambda rows: Highs(task.model, rows), task.forms, task.check, first[1])
-        if self.limits.time_limit is not None:
-            session.deadline = started + self.limits.time_limit
-        complete, why = False, ""
-        ends: tuple[Found, Found] | None = None
-        grid = first[0]
-        method, reason = "sweep", ""
+    task: Task
+    wanted: tuple[Fraction | None, Fraction | None]
+    time_limit: float | None
+    max_points: int | None
+    callback: Callable[[Point], object] | None
+    start: ParetoFront | None
+    checkpoint: str | PathLike[str] | None
+    points: list[Point] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    place: Place | None = None
+    last: Candidate | None = None
+    outline: Outline | None = None
+    session: Session | None = None
+    began: float = field(default_factory=time.perf_counter)
+    saved: float = field(default_factory=time.perf_counter)
+
+    def front(self, bar: Progress) -> ParetoFront:
+        self.session, method = choose(self.task, self.wanted)
+        if self.session is not None and self.time_limit is not None:
+            self.session.deadline = self.began + self.time_limit
+        why = ""
         try:
-            for _ in range(RESTARTS):
-                try:
-                    ends = self._ends(session, grid)
-                    grid, scale, method, reason = self._grid(steps, ends)
-                    if scale != session.scale:
-                        session.rescale(scale)
-                        if grid.weight is None and scale.steps != first[1].steps:
-                            ends = self._ends(session, grid)
-                    self.found = []
-                    complete, why = self._sweep(session, grid, ends)
-                    break
-                except Contradiction:
-                    session.statistics.retried.append("a point called nondominated was dominated by a later one")
-            else:
-                raise SolverError(f"the solver keeps calling dominated points optimal: {session.statistics.retried[-1]}")
+            why = self._trace(method, bar)
         except StoppedError:
-            why = f"time limit of {self.limits.time_limit:g} s"
+            why = f"time limit of {self.time_limit:g} s"
         except KeyboardInterrupt:
             why = "interrupted"
-        return self._assemble(session, grid, ends, complete, why, method, reason, time.perf_counter() - started)
+        except SolverError as error:
+            error.front = self._assemble(False, str(error))
+            raise
+        finally:
+            if self.checkpoint is not None and why:
+                self._assemble(False, why).save(self.checkpoint)
+        front = self._assemble(not why, why)
+        if self.checkpoint is not None:
+            front.save(self.checkpoint)
+        return front
 
-    def _ends(self, session: Session, grid: Grid) -> tuple[Found, Found]:
-        start = lexicographic(session, grid, (0, 1))
-        if start is None:
-            raise InfeasibleError(*self.task.why_infeasible())
-        end = lexicographic(session, grid, (1, 0))
-        if end is None:
-            raise SolverError("the solver finds no solution where it has just given one")
-        return start, end
+    def _trace(self, method: Method, bar: Progress) -> str:
+        """Go through the pieces; returns why it stopped early, empty if it is through."""
+        for _ in range(RESTARTS):
+            try:
+                self.outline = method.outline()
+                self._recall()
+                for piece in method.pieces(self.last, self.place):
+                    if self.max_points is not None and self._count() >= self.max_points:
+                        return f"point limit of {self.max_points:g}"
+                    if stopped := self._record(piece):
+                        return stopped
+                    bar.show(self._count(), self._share(), time.perf_counter() - self.began)
+                    if self.checkpoint is not None and time.perf_counter() - self.saved > 1.0:
+                        self._assemble(False, "still running").save(self.checkpoint)
+                        self.saved = time.perf_counter()
+                return ""
+            except Contradiction:
+                assert self.session is not None
+                self.session.statistics.retried.append("a point called nondominated was dominated by a later one")
+                self.points, self.segments, self.place, self.last, self.start = [], [], None, None, None
+        raise SolverError("the solver keeps calling dominated points optimal, even when better ones are known")
 
-    def _grid(self, steps: tuple[Fraction | None, ...], ends: tuple[Found, Found]) -> tuple[Grid, Scale, str, str]:
-        """How finely to look, from what the coefficients allow and how wide the front is."""
-        start, end = ends
-        ranges = (max(end.values[0] - start.values[0], Fraction(0)), max(start.values[1] - end.values[1], Fraction(0)))
-        own = self.limits.resolution
-        wanted = own if isinstance(own, tuple) else (own, own)
-        chosen: list[Fraction] = []
-        lattice: list[bool] = []
-        for k in (0, 1):
-            step, span = steps[k], ranges[k] or Fraction(1)
-            finest = self.task.finest or FINEST
-            if wanted[k] is not None:
-                chosen.append(self.task.internal_step(k, Fraction(wanted[k]), (start.values, end.values)))
-                lattice.append(step is not None and chosen[-1] < step)
-                if lattice[-1]:
-                    chosen[-1] = step or chosen[-1]
-            elif step is not None and step >= span * FINEST:
-                chosen.append(step)
-                lattice.append(True)
-            else:
-                own_range = abs(self.task.own(k, end.values[k]) - self.task.own(k, start.values[k])) or 1.0
-                chosen.append(self.task.internal_step(k, Fraction(own_range) * finest, (start.values, end.values)))
-                lattice.append(False)
-        skip = tuple(step / 2 if on else step for step, on in zip(chosen, lattice, strict=True))
-        slack = tuple(step / 2 if on else step / 100 for step, on in zip(chosen, lattice, strict=True))
-        units = tuple(
-            step if on and span <= 10**4 * step else max(span, step) / (10**4 if on else 10**3)
-            for step, on, span in zip(chosen, lattice, ranges, strict=True)
-        )
-        weight = None
-        if all(lattice):
-            candidate = int(ranges[1] / chosen[1]) + 1
-            largest = max(abs(start.values[0]), abs(end.values[0])) / chosen[0]
-            if candidate * largest <= LARGEST_WEIGHTED:
-                weight = float(candidate)
-        if all(lattice):
-            reason = f"the objectives' values are multiples of {float(chosen[0]):.6g} and {float(chosen[1]):.6g}"
-            reason += ", and one weighted solve tells neighbours apart" if weight else ", too fine for one weighted solve"
-        else:
-            reason = "the objectives' coefficients share no step that a solver can tell apart" if wanted == (None, None) \
-                else "the resolution was given"
-        method = "weighted sweep" if weight else "two-stage sweep"
-        grid = Grid((chosen[0], chosen[1]), (skip[0], skip[1]), (slack[0], slack[1]), weight)
-        return grid, Scale((units[0], units[1]), grid.steps if weight or all(lattice) else grid.slack), method, reason
+    def _recall(self) -> None:
+        """Take over what an earlier run found."""
+        if self.start is None or self.outline is None:
+            return
+        if self.start.points and self.start.points[0].objectives != self.task.own(self.outline.ends[0]):
+            raise InputError([Fault("", "start", "points[0]", self.start.points[0].objectives,
+                                    f"the first point of this front is {self.task.own(self.outline.ends[0])}")])
+        self.points, self.segments = list(self.start.points), list(self.start.segments)
+        if self.points:
+            self.last = self.task.candidate(self.points[-1])
+            if self.session is not None:
+                self.session.known += [self.task.candidate(point) for point in self.points]
+        state = self.start.state
+        if state:
+            self.place = _place_from(state, self.task)
 
-    def _sweep(self, session: Session, grid: Grid, ends: tuple[Found, Found]) -> tuple[bool, str]:
-        start, end = ends
-        self._report(start)
-        if start.values[1] - end.values[1] < grid.skip[1]:
-            return True, ""
-        for point in sweep(session, grid, start, end):
-            if self.limits.max_points is not None and len(self.found) >= self.limits.max_points:
-                return False, f"point limit of {self.limits.max_points}"
-            self._report(point)
-        if self.limits.max_points is not None and len(self.found) >= self.limits.max_points:
-            return False, f"point limit of {self.limits.max_points}"
-        self._report(end)
-        return True, ""
+    def _count(self) -> int:
+        return len(self.segments) + len(self.points) if self.place is None else len(self.segments) + self._isolated()
 
-    def _report(self, found: Found) -> None:
-        self.found.append(found)
+    def _isolated(self) -> int:
+        ends = {end.objectives for segment in self.segments for end in (segment.start, segment.end)}
+        return sum(point.objectives not in ends for point in self.points)
+
+    def _record(self, piece: Piece) -> str:
+        """Add a piece; returns why the run must stop, if the callback raised."""
+        new: list[Point] = []
+        assert piece.proof is not None
+        if piece.candidate is not None:
+            point = self.task.point(piece.candidate, piece.proof)
+            while self.points and self.points[-1].exact and point.exact and self.points[-1].exact[0] >= point.exact[0]:
+                self.points.pop()  # equal to the solver, but dominated in exact arithmetic
+            if not (self.points and self.points[-1].exact and point.exact and self.points[-1].exact[1] <= point.exact[1]):
+                self.points.append(point)
+                new.append(point)
+            self.last = piece.candidate
+        if piece.edge is not None:
+            new += self._record_edge(piece)
+        self.place = piece.place
         if self.callback is not None:
-            self.callback(self._point(found))
+            for point in new:
+                try:
+                    self.callback(point)
+                except Exception as error:  # the user's code may raise anything; what was found is kept
+                    return f"callback raised {error!r}"
+        return ""
 
-    def _point(self, found: Found) -> Point:
-        values = found.values
-        own = (self.task.own(0, values[0]), self.task.own(1, values[1]))
-        how = "one weighted solve" if found.weighted else "two solves (lexicographic)"
-        proof = Proof(
-            how,
-            found.answer.bound,
-            found.answer.gap,
-            dict(found.answer.settings),
-            f"no plan has f2 at most this point's and f1 below it; the solver's bound is within {found.answer.gap:.3g} steps",
-        )
-        return self.task.point(found.candidate, own, proof)
+    def _record_edge(self, piece: Piece) -> list[Point]:
+        assert piece.edge is not None and piece.proof is not None
+        edge = piece.edge
+        begin = self.task.point(edge.start, piece.proof)
+        if edge.end is None:
+            return self._append(begin)
+        if self.points and edge.start_closed and _touches(self.points[-1], begin):
+            begin = self.points[-1] if self.points[-1].plan is None else _as(self.points[-1], begin)
+        finish = self.task.point(edge.end, piece.proof)
+        new = self._append(begin) if edge.start_closed else []
+        if edge.end_closed:
+            new += self._append(finish)
+        self.segments.append(Segment(begin, finish, edge.start_closed, edge.end_closed, piece.proof))
+        return new
 
-    def _assemble(
-        self, session: Session, grid: Grid, ends: tuple[Found, Found] | None, complete: bool, why: str,
-        method: str, reason: str, seconds: float,
-    ) -> ParetoFront:
-        found = nondominated(self.found)
+    def _append(self, point: Point) -> list[Point]:
+        if self.points and self.points[-1].objectives == point.objectives:
+            return []
+        self.points.append(point)
+        return [point]
+
+    def _share(self) -> float:
+        """Share of the second objective's range that is done."""
+        if self.outline is None or not self.points:
+            return 0.0
+        first, last = (self.task.own(candidate)[1] for candidate in self.outline.ends)
+        here = self.points[-1].objectives[1]
+        return 1.0 if first == last else (here - first) / (last - first)
+
+    def _assemble(self, complete: bool, why: str) -> ParetoFront:
         unexplored: tuple[tuple[float, float], ...] = ()
-        if not complete and ends is not None:
-            last = found[-1].values[1] if found else ends[0].values[1]
-            bounds = sorted((self.task.own(1, last), self.task.own(1, ends[1].values[1])))
-            unexplored = ((bounds[0], bounds[1]),)
-        statistics = {
-            "points": len(found),
-            "solves": session.statistics.solves,
-            "seconds": seconds,
-            "solver_seconds": session.statistics.solver_seconds,
-            "retried": list(session.statistics.retried),
-            **self.task.statistics,
-        }
         resolution = (0.0, 0.0)
-        if ends is not None:
-            resolution = tuple(  # type: ignore[assignment]
-                self.task.own_step(k, grid.steps[k], (ends[0].values, ends[1].values)) for k in (0, 1)
+        if self.outline is not None:
+            ends = [self.task.values(candidate) for candidate in self.outline.ends]
+            first, second = (
+                axis.own_step(step, [values[k] for values in ends]) if step else 0.0
+                for k, (axis, step) in enumerate(zip(self.task.axes, self.outline.steps, strict=True))
             )
+            resolution = (first, second)
+            if not complete:
+                here = self.points[-1].objectives[1] if self.points else self.task.own(self.outline.ends[0])[1]
+                low, high = sorted((here, self.task.own(self.outline.ends[1])[1]))
+                unexplored = ((low, high),)
+        statistics = self.session.statistics if self.session is not None else Statistics()
+        outline = self.outline
         return ParetoFront(
-            points=tuple(self._point(point) for point in found),
-            names=self.task.names,
-            senses=self.task.senses,
+            points=tuple(self.points),
+            segments=tuple(self.segments),
+            names=(self.task.axes[0].name, self.task.axes[1].name),
+            senses=(self.task.axes[0].sense, self.task.axes[1].sense),
             complete=complete,
             certificate=Certificate(
-                method=method, reason=reason, exactness="", solves=session.statistics.solves, resolution=resolution
+                method="none" if outline is None else outline.method,
+                reason="stopped before the ends were known" if outline is None else outline.reason,
+                exactness="nothing is proven" if outline is None else outline.exactness,
+                solves=statistics.solves,
+                resolution=resolution,
             ),
-            statistics=statistics,
+            statistics={
+                "points": len(self.points),
+                "segments": len(self.segments),
+                "solves": statistics.solves,
+                "seconds": time.perf_counter() - self.began,
+                "solver_seconds": statistics.solver_seconds,
+                "retried": list(statistics.retried),
+                **self.task.statistics,
+            },
             unexplored=unexplored,
             why_incomplete=why,
             assumptions=self.task.assumptions,
             time_limit=self.task.period,
+            state={} if complete or self.place is None else _state_of(self.place, self.task),
         )
 
 
-def _rough_unit(form: Form) -> Fraction:
-    """A unit in which a form's largest coefficient is 1000, for want of knowing its range."""
-    largest = float(np.max(np.abs(form.coefficients), initial=0.0))
-    return Fraction(largest) / 1000 if largest else Fraction(1)
+def _touches(point: Point, other: Point) -> bool:
+    return point.objectives == other.objectives
 
 
-def _grid_of_ends(steps: tuple[Fraction | None, ...], rough: tuple[Fraction, ...]) -> tuple[Grid, Scale]:
-    """Grid and scale for the ends, before the range is known: the lattice where it is coarse, else the rough units."""
-    chosen, slack, units = [], [], []
-    for step, unit in zip(steps, rough, strict=True):
-        on = step is not None and step * 1000 >= unit
-        chosen.append(step if on and step is not None else unit / 1000)
-        slack.append(chosen[-1] / 2 if on else chosen[-1] / 100)
-        units.append(chosen[-1] if on else unit)
-    grid = Grid((chosen[0], chosen[1]), (slack[0], slack[1]), (slack[0], slack[1]), None)
-    return grid, Scale((units[0], units[1]), grid.steps)
+def _as(known: Point, fresh: Point) -> Point:
+    return fresh if known.objectives == fresh.objectives else known
+
+
+def _state_of(place: Place, task: Task) -> dict[str, object]:
+    """Where a search stands, in terms that a file can hold."""
+    return {
+        "x": dict(zip(task.model.names, place.at.x.tolist(), strict=True)),
+        "closed": place.closed,
+        "bound": place.answer.bound,
+        "gap": place.answer.gap,
+    }
+
+
+def _place_from(state: Mapping[str, Any], task: Task) -> Place:
+    x = np.array([state["x"][name] for name in task.model.names])
+    candidate = task.check.again(x)
+    if candidate is None:
+        raise InputError([Fault("", "start", "state", "x", "breaks constraints of this model")])
+    return Place(candidate, bool(state["closed"]), Answer(candidate, float(state["bound"]), float(state["gap"]), {}))

@@ -81,4 +81,12 @@ class InfeasibleError(MoptError):
 
 
 class SolverError(MoptError):
-    """The solver failed, or contradicted what is known, and did so again with other settings."""
+    """The solver failed, or contradicted what is known, and did so again with other settings.
+
+    Attributes
+    ----------
+    front : ParetoFront or None
+        What was found before, marked incomplete.
+    """
+
+    front: Any = None

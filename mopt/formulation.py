@@ -67,6 +67,7 @@ def build_covering(problem: Problem) -> pyo.ConcreteModel:
 def _with_units(problem: Problem) -> pyo.ConcreteModel:
     """Sets, and n_ir ∈ {0..N_i} with n_i = Σ_r n_ir ≤ N_i."""
     m = pyo.ConcreteModel()
+    m._mopt_problem = problem
     limits = problem.unit_limits
     m.RESOURCES = pyo.Set(initialize=list(limits))
     m.DEMANDS = pyo.Set(initialize=list(problem.demand_by_name))
@@ -139,8 +140,7 @@ def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
         m.launches = pyo.Var(m.PAIRS, domain=pyo.NonNegativeIntegers)
         m.launch_count = pyo.Constraint(
             m.PAIRS,
-            rule=lambda m, i, r: m.launches[i, r] / problem.demand_by_name[r].samples
-            == sum(launches * m._part[i, r, c] for c, (launches, _) in enumerate(corners[i, r])),
+            rule=lambda m, i, r: m.launches[i, r] == launched(m, i, r),
         )
         if (most := problem.launches_per_unit) is not None:
             m.launch_limit = pyo.Constraint(m.PAIRS, rule=lambda m, i, r: m.launches[i, r] <= most * m.dedicated[i, r])

@@ -93,6 +93,8 @@ class ParetoFront:
         Defaults that were filled in and decide the front.
     time_limit : float or None
         The period in s that the cost is for.
+    state : mapping
+        Where an incomplete search goes on, if its points alone don't say.
 
     Raises
     ------
@@ -113,9 +115,11 @@ class ParetoFront:
     why_incomplete: str = ""
     assumptions: tuple[str, ...] = ()
     time_limit: float | None = None
+    state: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "statistics", plain(self.statistics))
+        object.__setattr__(self, "state", plain(self.state))
         faults = [*self._disorder(), *self._stray_ends()]
         if faults:
             raise InputError(faults)

@@ -72,10 +72,9 @@ class Highs:
         Leave integrality out (integers are then fixed per solve).
     """
 
-    def __init__(self, model: LinearModel, rows: Sequence[Vector], *, relaxed: bool = False, scale: float = 1.0) -> None:
+    def __init__(self, model: LinearModel, rows: Sequence[Vector], *, relaxed: bool = False) -> None:
         self._model = model
         row_scale, self._column_scale = scaling(model)
-        row_scale = row_scale * scale
         A = sparse.diags_array(row_scale) @ model.matrix @ sparse.diags_array(self._column_scale)
         extra = sparse.csr_array(np.array(rows).reshape(len(rows), len(model.names)) * self._column_scale)
         matrix = sparse.csr_array(sparse.vstack([A, extra], format="csr"))
@@ -114,9 +113,12 @@ class Highs:
         *,
         time_limit: float | None = None,
         fixed: Vector | None = None,
-        constant: float = 0.0,
+        lines: Sequence[tuple[Vector, float]] = (),
     ) -> Outcome:
-        """Minimise cost·x + constant with extra row k at most upper[k]; `fixed` gives values for the integers."""
+        """Minimise cost·x with extra row k at most upper[k].
+
+        `fixed` gives values for the integers; `lines` are further rows a·x ≤ b for this solve alone.
+        """
         h = self._h
         started = time.perf_counter()
         for name in [name for name in self._changed if name not in settings]:
@@ -135,6 +137,10 @@ class Highs:
         if fixed is not None:
             chosen = np.flatnonzero(self._model.integer).astype(np.int32)
             h.changeColsBounds(len(chosen), chosen, fixed[chosen], fixed[chosen])
+        for coefficients, most in lines:
+            row = coefficients * self._column_scale
+            used = np.flatnonzero(row).astype(np.int32)
+            h.addRow(-highspy.kHighsInf, most, len(used), used, row[used])
         h.clearSolver()
         h.run()
         status = _STATUS.get(h.getModelStatus(), Status.FAILED)
@@ -142,7 +148,10 @@ class Highs:
         x, bound = None, -np.inf
         if status is Status.OPTIMAL:
             x = np.array(h.getSolution().col_value) * self._column_scale
-            bound = (info.mip_dual_bound if self._is_mip else info.objective_function_value) + constant
+            bound = info.mip_dual_bound if self._is_mip else info.objective_function_value
+        if lines:
+            rows = h.getNumRow()
+            h.deleteRows(len(lines), np.arange(rows - len(lines), rows, dtype=np.int32))
         return Outcome(status, x, bound, time.perf_counter() - started, dict(settings), str(h.getModelStatus()))
 
 

@@ -65,14 +65,19 @@ class Evaluator:
         rented = sum((self._peak[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
         return Worth(cost, rented, span) if self._within_limits(choice, cost) else None
 
-    def plan(self, choice: Choice, worth: Worth, utilization: float) -> Plan:
-        """The plan in plain numbers, with launches that realise it."""
+    def plan(
+        self, choice: Choice, worth: Worth, utilization: float, loads: Mapping[Pair, float] | None = None
+    ) -> Plan:
+        """The plan in plain numbers, with launches that realise it.
+
+        Samples are shared in proportion to what each pair's units can do, or to `loads` where these are given.
+        """
         problem = self.problem
         samples: dict[Pair, int] = {}
         for r, demand in problem.demand_by_name.items():
             pairs = [pair for pair, n in choice.dedicated.items() if pair[1] == r and n]
-            room = {pair: self._room(choice, pair, worth.span) for pair in pairs}
-            samples |= _spread(int(demand.samples), room, {pair: self._most(choice, pair) for pair in pairs})
+            room = {pair: loads[pair] if loads else self._room(choice, pair, worth.span) for pair in pairs}
+            samples |= spread(int(demand.samples), room, {pair: self._most(choice, pair) for pair in pairs})
         period = float(self._period if worth.span is None else worth.span)
         units: dict[str, int] = {}
         launches: dict[Pair, float] = {}
@@ -88,8 +93,8 @@ class Evaluator:
             service = problem.services[pair]
             low, extra = divmod(samples[pair], n)
             count = choice.counts.get(pair)
-            loads = [(low + 1, extra), (low, n - extra)]
-            runs = [(service.batches(load, count), times) for load, times in loads if times and load]
+            shares = [(low + 1, extra), (low, n - extra)]
+            runs = [(service.batches(load, count), times) for load, times in shares if times and load]
             launches[pair] = sum(len(batches) * times for batches, times in runs)
             busy[pair] = sum(math.fsum(map(service.tau.at, batches)) * times for batches, times in runs)
             batch[pair] = samples[pair] / launches[pair]
@@ -213,7 +218,7 @@ class Evaluator:
         return span
 
 
-def _spread(total: int, room: Mapping[Pair, float], most: Mapping[Pair, int]) -> dict[Pair, int]:
+def spread(total: int, room: Mapping[Pair, float], most: Mapping[Pair, int]) -> dict[Pair, int]:
     """Whole samples in proportion to room, none above its most (largest remainders first)."""
     whole = sum(room.values())
     exact = {pair: min(total * value / whole, most[pair]) for pair, value in room.items()}

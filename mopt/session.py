@@ -15,8 +15,10 @@ from mopt.errors import SolverError
 from mopt.highs import Outcome, Settings, Status
 from mopt.linear_model import Form, Vector
 
-Exact = tuple[Fraction, Fraction]
+Exact = tuple[Fraction, ...]
+Weights = tuple[float, ...]
 Bound = Fraction | None  # None: no bound
+Line = tuple[Weights, Fraction]  # weighted objectives, in steps, at most a bound
 
 # Ways to ask again, one after the other.
 RETRIES: tuple[Settings, ...] = (
@@ -27,13 +29,21 @@ RETRIES: tuple[Settings, ...] = (
 )
 
 
+# Share of a step by which continuous values may miss a bound.
+HAIR = Fraction(1, 1000)
+
+
 class StoppedError(Exception):
     """The time that was given is over; caught by the driver, which returns what it has."""
 
 
+class UnboundedError(Exception):
+    """All settings say that there is no least value, or no solution."""
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A solution that was checked: x with whole integers, and both objectives, minimised, in exact arithmetic."""
+    """A solution that was checked: x with whole integers, and the value of each form, in exact arithmetic."""
 
     x: Vector
     values: Exact
@@ -49,13 +59,34 @@ class Answer:
     settings: Settings
 
 
+class Check(Protocol):
+    """From a solver's x to a `Candidate` with whole integers; None if that is no solution."""
+
+    def __call__(
+        self, x: Vector, cost: Vector, upper: Sequence[float], lines: Sequence[tuple[Vector, float]]
+    ) -> Candidate | None:
+        """Given also what was solved for, so that continuous values can be found anew once the integers are whole."""
+
+    def again(self, x: Vector) -> Candidate | None:
+        """The candidate of a solution that is known, without asking the solver."""
+
+    def rescale(self, rows: tuple[Vector, ...]) -> None:
+        """The objectives in the units that costs and bounds are in from now on."""
+
+
 class Backend(Protocol):
     """What a session needs of a solver (`Highs` is one)."""
 
     def solve(
-        self, cost: Vector, upper: Sequence[float], settings: Settings, *, time_limit: float | None = None
+        self,
+        cost: Vector,
+        upper: Sequence[float],
+        settings: Settings,
+        *,
+        time_limit: float | None = None,
+        lines: Sequence[tuple[Vector, float]] = (),
     ) -> Outcome:
-        """Minimise cost·x with the extra rows, which are the two objectives, at most `upper`."""
+        """Minimise cost·x with the extra rows, which are the forms, at most `upper`, and further rows a·x ≤ b."""
 
 
 @dataclass
@@ -69,31 +100,47 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Scale:
-    """Units in which the solver sees the two objectives, and the differences in them that matter."""
+    """Units in which the solver sees the forms, and the differences in them that matter."""
 
     units: Exact
     steps: Exact
 
 
+@dataclass(frozen=True)
+class Question:
+    """Minimise weights·forms, in steps, with forms ≤ upper and below lines; smaller differences count as none."""
+
+    weights: Weights
+    upper: tuple[Bound, ...]
+    lines: tuple[Line, ...]
+    tolerance: float
+
+    def __str__(self) -> str:
+        terms = " + ".join(f"{weight:g}·f{k}" for k, weight in enumerate(self.weights, start=1) if weight)
+        limits = [f"f{k} ≤ {float(b):.12g}" for k, b in enumerate(self.upper, start=1) if b is not None]
+        if self.lines:
+            limits.append(f"under {len(self.lines)} lines")
+        return f"minimising {terms} (in steps)" + (f" with {', '.join(limits)}" if limits else "")
+
+
 class Session:
-    """Minimises weighted sums of two objectives under bounds on both, and checks every answer.
+    """Minimises weighted sums of linear forms (the objectives, or their numerators and denominators) under bounds on
+    them, and checks every answer.
 
     Parameters
     ----------
     make_backend : callable
-        From the two objectives' coefficients, scaled, to a `Backend` that has them as extra rows.
-    forms : two Form
-        The objectives, minimised.
-    check : callable
-        From the solver's x to a `Candidate`; None if it is no solution after rounding.
+        From the forms' coefficients, scaled, to a `Backend` that has them as extra rows.
+    forms : Form
+    check : Check
     scale : Scale
     """
 
     def __init__(
         self,
-        make_backend: Callable[[tuple[Vector, Vector]], Backend],
-        forms: tuple[Form, Form],
-        check: Callable[[Vector], Candidate | None],
+        make_backend: Callable[[tuple[Vector, ...]], Backend],
+        forms: tuple[Form, ...],
+        check: Check,
         scale: Scale,
     ) -> None:
         self._make_backend, self._forms, self._check = make_backend, forms, check
@@ -105,20 +152,29 @@ class Session:
     def rescale(self, scale: Scale) -> None:
         """Work in other units from now on."""
         self.scale = scale
-        first, second = (float(unit) for unit in scale.units)
-        self._rows = (self._forms[0].coefficients / first, self._forms[1].coefficients / second)
-        self._constants = (self._forms[0].constant / first, self._forms[1].constant / second)
+        pairs = list(zip(self._forms, map(float, scale.units), strict=True))
+        self._rows = tuple(form.coefficients / unit for form, unit in pairs)
+        self._constants = tuple(form.constant / unit for form, unit in pairs)
         self._backend = self._make_backend(self._rows)
+        self._check.rescale(self._rows)
 
-    def minimize(self, weights: tuple[float, float], upper: tuple[Bound, Bound] = (None, None)) -> Answer | None:
-        """The checked minimum of the objectives weighted step by step, with objectives ≤ upper.
+    def minimize(
+        self,
+        weights: Weights,
+        upper: tuple[Bound, ...] | None = None,
+        tolerance: float | None = None,
+        lines: tuple[Line, ...] = (),
+    ) -> Answer | None:
+        """The checked minimum of the forms weighted step by step, with forms ≤ upper and below the lines.
 
         Parameters
         ----------
-        weights : two floats
-            Worth of one step of each objective.
-        upper : two Fraction or None
-            In the objectives' own units.
+        weights : float for each form
+            Worth of one step of it.
+        upper : Fraction or None for each form
+            In its own unit.
+        tolerance : float, optional
+            Weighted difference that counts as none. Default: half the smallest weight.
 
         Returns
         -------
@@ -132,15 +188,22 @@ class Session:
         StoppedError
             If the deadline passes.
         """
+        if tolerance is None:
+            tolerance = 0.5 * min(abs(weight) for weight in weights if weight)
+        if upper is None:
+            upper = (None,) * len(weights)
+        question = Question(weights, upper, lines, tolerance)
         objections: list[str] = []
-        refused = 0
+        refused = unbounded = 0
         tried: tuple[Settings, ...] = ({}, *RETRIES)
         for settings in tried:
-            outcome = self._solve(weights, upper, settings)
-            if outcome.status is Status.INFEASIBLE and self._best_known(weights, upper) is None:
+            outcome, cost, limits, lines = self._solve(question, settings)
+            if outcome.status is Status.INFEASIBLE and self._best_known(question) is None:
                 refused += 1
                 continue
-            answer, objection = self._examine(outcome, weights, upper)
+            unbounded += outcome.status in (Status.UNBOUNDED, Status.UNBOUNDED_OR_INFEASIBLE)
+            candidate = None if outcome.x is None else self._check(outcome.x, cost, limits, lines)
+            answer, objection = self._examine(outcome, candidate, question)
             if answer is None:
                 objections.append(objection)
                 continue
@@ -151,68 +214,93 @@ class Session:
             return answer
         if not objections:
             return None
+        if unbounded == len(tried):
+            raise UnboundedError
         raise SolverError(
-            f"minimising {weights[0]:g}·f1 + {weights[1]:g}·f2 (in steps) with f1 ≤ {_text(upper[0])}, "
-            f"f2 ≤ {_text(upper[1])}: {objections[-1]}; so with {len(objections)} of {len(tried)} settings"
+            f"{question}: {objections[-1]}; so with {len(objections)} of {len(tried)} settings of the solver"
         )
 
-    def _solve(self, weights: tuple[float, float], upper: tuple[Bound, Bound], settings: Settings) -> Outcome:
-        scaled = self._scaled_weights(weights)
-        cost = scaled[0] * self._rows[0] + scaled[1] * self._rows[1]
-        limits = [
-            math.inf if bound is None else float(bound / unit) - constant
-            for bound, unit, constant in zip(upper, self.scale.units, self._constants, strict=True)
-        ]
+    def _solve(self, question: Question, settings: Settings) -> tuple[Outcome, Vector, list[float], list[tuple[Vector, float]]]:
+        cost, limits = self.in_units(question.weights, question.upper)
+        lines = [self.line_in_units(line) for line in question.lines]
         remaining = None if math.isinf(self.deadline) else self.deadline - time.perf_counter()
         if remaining is not None and remaining <= 0:
             raise StoppedError
-        outcome = self._backend.solve(cost, limits, settings, time_limit=remaining)
+        outcome = self._backend.solve(cost, limits, settings, time_limit=remaining, lines=lines)
         self.statistics.solves += 1
         self.statistics.solver_seconds += outcome.seconds
         if outcome.status is Status.STOPPED:
             raise StoppedError
-        return outcome
+        return outcome, cost, limits, lines
 
-    def _scaled_weights(self, weights: tuple[float, float]) -> tuple[float, float]:
-        (u1, u2), (s1, s2) = self.scale.units, self.scale.steps
-        return weights[0] * float(u1 / s1), weights[1] * float(u2 / s2)
+    def in_units(self, weights: Weights, upper: tuple[Bound, ...]) -> tuple[Vector, list[float]]:
+        """Cost vector and bounds on the two rows, as the solver sees them."""
+        scaled = self._scaled_weights(weights)
+        limits = [
+            math.inf if bound is None else float(bound / unit) - constant
+            for bound, unit, constant in zip(upper, self.scale.units, self._constants, strict=True)
+        ]
+        cost = sum((weight * row for weight, row in zip(scaled, self._rows, strict=True) if weight), 0.0 * self._rows[0])
+        return cost, limits
+
+    def is_constant(self, k: int) -> bool:
+        """Whether form k has no variables."""
+        return self._forms[k].is_constant
+
+    def typical(self, k: int) -> Fraction:
+        """The size of form k at the last solution."""
+        return abs(self.known[-1].values[k])
+
+    def line_in_units(self, line: Line) -> tuple[Vector, float]:
+        """A line as a row a·x ≤ b, as the solver sees it."""
+        weights, bound = line
+        row, _ = self.in_units(weights, (None,) * len(weights))
+        return row, float(bound) - self.constant_worth(weights)
+
+    def constant_worth(self, weights: Weights) -> float:
+        """What the objectives' constants add to a weighted sum."""
+        return float(np.dot(self._scaled_weights(weights), self._constants))
+
+    def _scaled_weights(self, weights: Weights) -> Weights:
+        scale = self.scale
+        return tuple(w * float(u / s) for w, u, s in zip(weights, scale.units, scale.steps, strict=True))
 
     def _examine(
-        self, outcome: Outcome, weights: tuple[float, float], upper: tuple[Bound, Bound]
+        self,
+        outcome: Outcome,
+        candidate: Candidate | None,
+        question: Question,
     ) -> tuple[Answer | None, str]:
         """An answer, or what is wrong with it."""
         if outcome.status is not Status.OPTIMAL or outcome.x is None:
             known = ", but a solution is known" if outcome.status is Status.INFEASIBLE else ""
             return None, f"the solver says {outcome.status.value} ({outcome.message}){known}"
-        candidate = self._check(outcome.x)
         if candidate is None:
             return None, "the solver's solution breaks a constraint once its integers are rounded"
-        if any(bound is not None and v > bound for v, bound in zip(candidate.values, upper, strict=True)):
+        if not self._allowed(candidate, question, HAIR):
             return None, "the solver's solution exceeds a bound once its integers are rounded"
-        value = self.worth(weights, candidate)
-        bound = outcome.bound + float(np.dot(self._scaled_weights(weights), self._constants))
-        tolerance = 0.5 * min(weight for weight in weights if weight > 0)
-        if float(value) > bound + tolerance:
+        value = self.worth(question.weights, candidate)
+        bound = outcome.bound + self.constant_worth(question.weights)
+        if float(value) > bound + question.tolerance:
             return None, f"the solver's solution is worth {float(value):.12g} steps, its bound is {bound:.12g}"
-        better = self._best_known(weights, upper)
-        if better is not None and float(value - self.worth(weights, better)) > tolerance:
+        better = self._best_known(question)
+        if better is not None and float(value - self.worth(question.weights, better)) > question.tolerance:
             return None, "the solver calls a solution optimal that is worse than a known one"
         return Answer(candidate, bound, float(value) - bound, outcome.settings), ""
 
-    def worth(self, weights: tuple[float, float], candidate: Candidate) -> Fraction:
+    def worth(self, weights: Weights, candidate: Candidate) -> Fraction:
         """The weighted objectives of a candidate, in steps, in exact arithmetic."""
         return sum(
             (Fraction(w) * v / s for w, v, s in zip(weights, candidate.values, self.scale.steps, strict=True) if w),
             Fraction(0),
         )
 
-    def _best_known(self, weights: tuple[float, float], upper: tuple[Bound, Bound]) -> Candidate | None:
-        allowed = [
-            c for c in self.known
-            if all(bound is None or v <= bound for v, bound in zip(c.values, upper, strict=True))
-        ]
-        return min(allowed, key=lambda candidate: self.worth(weights, candidate), default=None)
+    def _best_known(self, question: Question) -> Candidate | None:
+        allowed = [candidate for candidate in self.known if self._allowed(candidate, question, Fraction(0))]
+        return min(allowed, key=lambda candidate: self.worth(question.weights, candidate), default=None)
 
-
-def _text(bound: Bound) -> str:
-    return "∞" if bound is None else f"{float(bound):.12g}"
+    def _allowed(self, candidate: Candidate, question: Question, hair: Fraction) -> bool:
+        return all(
+            bound is None or v <= bound + step * hair
+            for v, bound, step in zip(candidate.values, question.upper, self.scale.steps, strict=True)
+        ) and all(self.worth(weights, candidate) <= bound + hair for weights, bound in question.lines)

@@ -106,11 +106,3 @@ def sweep(session: Session, grid: Grid, start: Found, end: Found) -> Iterator[Fo
         yield found
         last = found
 
-
-def nondominated(points: list[Found]) -> list[Found]:
-    """The points that no other dominates or equals, from the best first objective on."""
-    kept: list[Found] = []
-    for point in sorted(points, key=lambda point: point.values):
-        if not kept or point.values[1] < kept[-1].values[1]:
-            kept.append(point)
-    return kept
