@@ -11,8 +11,14 @@ from mopt.highs import Highs, Outcome, Settings, Status
 from mopt.linear_model import Form, LinearModel, Vector
 from mopt.session import Candidate
 
-# An LP's solution is a vertex; it misses rows by rounding only, far less than a MIP's 1e-6.
-SLICE_SETTINGS: Settings = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+# An LP's solution is a vertex; it misses rows by rounding only, far less than a MIP's 1e-6. The tightest tolerances
+# that the solver copes with are used.
+SLICE_SETTINGS: tuple[Settings, ...] = (
+    {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": "off"},
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "simplex_strategy": 4},
+    {},
+)
 
 
 class Slice:
@@ -34,7 +40,11 @@ class Slice:
     ) -> Outcome:
         """Minimise cost·x with the integers as given, the rows at most `upper` and further rows."""
         self.solves += 1
-        return self._highs.solve(cost, upper, SLICE_SETTINGS, fixed=integers, lines=lines)
+        for settings in SLICE_SETTINGS:
+            outcome = self._highs.solve(cost, upper, settings, fixed=integers, lines=lines)
+            if outcome.status is not Status.FAILED:
+                break
+        return outcome
 
 
 class GenericCheck:

@@ -97,15 +97,19 @@ class Search:
         """The edge from the place to e as far as it is on the front, and where the front goes on."""
         p, target = place.at, e
         weights = self._normal(p, e)
+        # Where the place itself is dominated, what dominates it lies just above the edge.
+        top = p.values[1] + self._hair[1] if place.closed else p.values[1] - self._close[1]
+        limit = e.values[0] + self._hair[0]
         other: Candidate | None = None
         for _ in range(_MOST_SWITCHES):
-            below, answer = self._below(weights, p, target)
+            below, answer = self._below(weights, p, (limit, top))
             if below is None:
                 break
-            other = self._first_below(weights, p, below)
+            other = self._first_below(weights, p, below, top)
             if self._same(other.values[0], p.values[0], 0):
                 return self._take_over(place, other)
             target = self._on_edge(p, e, other.values[0])
+            limit = target.values[0] - self._close[0]  # the other choice itself lies just right of it
         else:
             raise SolverError("an edge of the front is cut without end")
         if other is None:
@@ -155,19 +159,20 @@ class Search:
                 return e
             e = lower
 
-    def _below(self, weights: Weights, p: Candidate, target: Candidate) -> tuple[Candidate | None, Answer]:
-        """A solution below the line from p to target, in the box between them; None if the answer proves there is none."""
-        upper = (target.values[0] + self._hair[0], p.values[1] + self._hair[1])
+    def _below(
+        self, weights: Weights, p: Candidate, upper: tuple[Fraction, Fraction]
+    ) -> tuple[Candidate | None, Answer]:
+        """A solution below the line through p, in a box; None if the answer proves that there is none."""
         answer = self._session.minimize(weights, upper, tolerance=_GAIN)
         if answer is None:
             raise SolverError("the solver finds no solution where one is known")
         below = self._gain(weights, p, answer.candidate) > 2 * _GAIN
         return (answer.candidate if below else None), answer
 
-    def _first_below(self, weights: Weights, p: Candidate, below: Candidate) -> Candidate:
+    def _first_below(self, weights: Weights, p: Candidate, below: Candidate, top: Fraction) -> Candidate:
         """The first point, by the first objective, at which the slice of `below` is on or under the line through p."""
         line = (weights, self._session.worth(weights, p))
-        first = self._slice(below, (1.0, 0.0), (None, p.values[1] + self._hair[1]), line) or below
+        first = self._slice(below, (1.0, 0.0), (None, top), line) or below
         lowest = self._slice(below, (0.0, 1.0), (max(first.values[0], p.values[0]) + self._hair[0], None))
         return first if lowest is None else lowest
 

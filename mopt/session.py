@@ -197,12 +197,12 @@ class Session:
         refused = unbounded = 0
         tried: tuple[Settings, ...] = ({}, *RETRIES)
         for settings in tried:
-            outcome, cost, limits, lines = self._solve(question, settings)
+            outcome, cost, limits, rows = self._solve(question, settings)
             if outcome.status is Status.INFEASIBLE and self._best_known(question) is None:
                 refused += 1
                 continue
             unbounded += outcome.status in (Status.UNBOUNDED, Status.UNBOUNDED_OR_INFEASIBLE)
-            candidate = None if outcome.x is None else self._check(outcome.x, cost, limits, lines)
+            candidate = None if outcome.x is None else self._check(outcome.x, cost, limits, rows)
             answer, objection = self._examine(outcome, candidate, question)
             if answer is None:
                 objections.append(objection)
