@@ -319,11 +319,36 @@ def add_limits(m: pyo.ConcreteModel, problem: Problem) -> None:
 
 
 def add_objectives(m: pyo.ConcreteModel, problem: Problem) -> None:
-    """Utilization Σ_r F_r(B_r) / Σ_i π_i·u_i, both in units of the whole demand's FLOPs; cost is there already."""
-    work = sum(d.workload.flops_per_sample * d.samples for d in problem.demand_by_name.values())
-    peaks = {i: peak_of(problem, i) for i in m.RESOURCES}
-    rented = sum(peaks[i] / work * m.billed[i] for i in m.RESOURCES)
-    m.utilization = Ratio(1.0, rented, pyo.maximize, name="utilization")
+    """Utilization, a ratio of what is used to what is rented (cost is there already).
+
+    compute:    Σ_r F_r(B_r) / Σ_i π_i·u_i
+    bandwidth:  Σ_ir b_ir·Q_ir(b̄_ir)/b̄_ir / Σ_i β_i·u_i
+    memory:     Σ_ir b_ir·footprint_ir(b̄_ir)·τ_ir(b̄_ir)/b̄_ir / Σ_i M_i·u_i
+
+    The coefficients are fixed at the largest batch b̄, so that waste never counts as use. Numerator and denominator are
+    in units of the largest there is to use.
+    """
+    if problem.utilization == "compute":
+        scale = sum(d.workload.flops_per_sample * d.samples for d in problem.demand_by_name.values())
+        used: object = 1.0
+        rented = {i: peak_of(problem, i) for i in m.RESOURCES}
+    else:
+        per_sample = {pair: _use(problem, *pair) for pair in problem.services}
+        scale = max(use * problem.demand_by_name[r].samples for (_, r), use in per_sample.items())
+        used = sum(use / scale * m.samples[pair] for pair, use in per_sample.items())
+        memory = problem.utilization == "memory"
+        rented = {i: problem.by_name[i].memory if memory else problem.by_name[i].memory_bandwidth for i in m.RESOURCES}
+    m.utilization = Ratio(used, sum(rented[i] / scale * m.billed[i] for i in m.RESOURCES), "maximize", "utilization")
+
+
+def _use(problem: Problem, i: str, r: str) -> float:
+    """Bytes moved, or byte-seconds occupied, per sample at the largest batch (all the demand where none limits it)."""
+    service, demand = problem.services[i, r], problem.demand_by_name[r]
+    batch = service.batch_limit if math.isfinite(service.batch_limit) else max(demand.samples, service.step)
+    accelerator_batch = batch / service.step
+    if problem.utilization == "bandwidth":
+        return service.step * float(demand.workload.traffic(accelerator_batch)) / batch
+    return service.step * float(demand.workload.footprint(accelerator_batch)) * service.tau.at(batch) / batch
 
 
 def peak_of(problem: Problem, name: str) -> float:

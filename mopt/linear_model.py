@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -75,17 +76,22 @@ class LinearModel:
     objectives: tuple[Objective, Objective]
     fixed: dict[str, float]
 
+    @cached_property
+    def _largest(self) -> Vector:
+        """The size of each row's largest coefficient."""
+        return np.asarray(abs(self.matrix).max(axis=1).toarray()).ravel() if self.matrix.nnz else np.zeros(len(self.row_lower))
+
     def violations(self, x: Vector, tolerance: float = 1e-9) -> list[str]:
         """Names of the rows and variables whose bounds x misses, in exact arithmetic.
 
-        A row holds if it misses its bound by at most `tolerance` times the sum of its terms' sizes and the bound's:
-        coefficients are decimals rounded to binary.
+        A row holds if it misses its bound by at most `tolerance` times the sizes of its terms, its bound and its largest
+        coefficient: coefficients are decimals rounded to binary.
         """
         missed = []
         for j in np.flatnonzero((x < self.lower) | (x > self.upper)):
             if max(self.lower[j] - x[j], x[j] - self.upper[j]) > tolerance * max(1.0, abs(x[j])):
                 missed.append(self.names[j])
-        activity, size = self.matrix @ x, abs(self.matrix) @ abs(x)
+        activity, size = self.matrix @ x, abs(self.matrix) @ abs(x) + self._largest
         for bound, sign in ((self.row_lower, 1), (self.row_upper, -1)):
             finite = np.isfinite(bound)
             scale = size + np.where(finite, abs(bound), 0.0)
@@ -100,5 +106,5 @@ class LinearModel:
         """Whether x misses a bound of row i, in exact arithmetic."""
         entries = range(self.matrix.indptr[i], self.matrix.indptr[i + 1])
         terms = [Fraction(float(self.matrix.data[k])) * Fraction(float(x[self.matrix.indices[k]])) for k in entries]
-        size = sum((abs(term) for term in terms), Fraction(abs(bound)))
+        size = sum((abs(term) for term in terms), Fraction(abs(bound)) + Fraction(float(self._largest[i])))
         return sign * (Fraction(float(bound)) - sum(terms, Fraction(0))) > Fraction(tolerance) * size

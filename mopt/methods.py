@@ -11,7 +11,7 @@ import numpy as np
 
 from mopt.errors import Fault, InfeasibleError, InputError, SolverError
 from mopt.fractional import Quotient, RatioSweep, ratio_sweep
-from mopt.highs import Highs
+from mopt.highs import Highs, Settings
 from mopt.lattice import lattice_step
 from mopt.linear_model import Form
 from mopt.mixed import GenericCheck
@@ -25,6 +25,8 @@ from mopt.task import Task
 FINEST = Fraction(1, 10**6)
 # Where a ratio varies continuously along the front, it is sampled this finely.
 CURVED = Fraction(1, 10**3)
+
+TIGHT: Settings = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 
 Pair = tuple[Fraction, Fraction]
 Wanted = tuple[Fraction | None, Fraction | None]
@@ -79,7 +81,9 @@ def choose(task: Task, wanted: Wanted) -> tuple[Session | None, Method]:
 
 
 def _session(task: Task, scale: Scale) -> Session:
-    return Session(lambda rows: Highs(task.model, rows), task.forms, task.check, scale)
+    # Continuous values are found anew once the integers are whole: a MIP solution that leans on tolerances breaks then.
+    settings = TIGHT if isinstance(task.check, GenericCheck) and not task.model.integer.all() else {}
+    return Session(lambda rows: Highs(task.model, rows), task.forms, task.check, scale, settings)
 
 
 # -- Enumeration -----------------------------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ class Session:
     forms : Form
     check : Check
     scale : Scale
+    settings : mapping, optional
+        Solver settings to ask with first.
     """
 
     def __init__(
@@ -142,8 +144,10 @@ class Session:
         forms: tuple[Form, ...],
         check: Check,
         scale: Scale,
+        settings: Settings | None = None,
     ) -> None:
         self._make_backend, self._forms, self._check = make_backend, forms, check
+        self._tried: tuple[Settings, ...] = (settings or {}, *RETRIES)
         self.known: list[Candidate] = []
         self.statistics = Statistics()
         self.deadline = math.inf
@@ -195,8 +199,7 @@ class Session:
         question = Question(weights, upper, lines, tolerance)
         objections: list[str] = []
         refused = unbounded = 0
-        tried: tuple[Settings, ...] = ({}, *RETRIES)
-        for settings in tried:
+        for settings in self._tried:
             outcome, cost, limits, rows = self._solve(question, settings)
             if outcome.status is Status.INFEASIBLE and self._best_known(question) is None:
                 refused += 1
@@ -214,10 +217,10 @@ class Session:
             return answer
         if not objections:
             return None
-        if unbounded == len(tried):
+        if unbounded == len(self._tried):
             raise UnboundedError
         raise SolverError(
-            f"{question}: {objections[-1]}; so with {len(objections)} of {len(tried)} settings of the solver"
+            f"{question}: {objections[-1]}; so with {len(objections)} of {len(self._tried)} settings of the solver"
         )
 
     def _solve(self, question: Question, settings: Settings) -> tuple[Outcome, Vector, list[float], list[tuple[Vector, float]]]:
