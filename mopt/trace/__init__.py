@@ -6,14 +6,19 @@ Nothing is computed and no weights are needed: shapes alone are followed. Each s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from os import PathLike
 from typing import Any, Literal
 
-from mopt.trace import extras
+import pandas as pd
+
+from mopt.errors import MISSING, Fault, InputError
+from mopt.trace import decoder, extras
 from mopt.trace.extras import MissingExtraError
 from mopt.workload import Workload
 
-__all__ = ["MissingExtraError", "torch"]
+__all__ = ["MissingExtraError", "decoder_points", "huggingface", "onnx", "torch"]
 
 
 def torch(
@@ -21,7 +26,7 @@ def torch(
     inputs: Callable[[int], Any] | Any,
     *,
     mode: Literal["train", "infer"] = "infer",
-    precision: str = "bf16",
+    precision: str,
     optimizer: Literal["adamw", "sgd"] | None = None,
     fused: bool = False,
     depth: int | None = None,
@@ -50,7 +55,7 @@ def torch(
         One pass over gradients and states, as torch's fused optimizers do it; "sgd" has momentum.
     fused : bool
         False: each operator reads its operands and writes its results (eager). True: chains of elementwise operators,
-        and the reductions that end them, are one kernel each; what they pass on within never reaches memory.
+        norms and softmax along rows included, are one kernel each; what they pass on within never reaches memory.
     depth : int, optional
         Layers are module paths cut after so many names; 0 is one layer for all, None each module by itself. The
         workload's `description` says how much this lowers the roofline time. Equal layers are merged, which
@@ -99,3 +104,170 @@ def torch(
         loss=loss,
         batches=batches,
     )
+
+
+def huggingface(
+    config: decoder.Config,
+    *,
+    mode: Literal["infer", "train", "prefill", "decode"] = "infer",
+    tokens: int | None = None,
+    precision: str = "bf16",
+    kv_precision: str | None = None,
+    experts: Literal["upper", "lower"] = "upper",
+    method: Literal["auto", "formula", "torch"] = "auto",
+    optimizer: Literal["adamw", "sgd"] | None = None,
+    fused: bool = False,
+    depth: int | None = None,
+    name: str | None = None,
+    sample: str | None = None,
+    inputs: Callable[[int], Any] | Any = None,
+    batches: Sequence[int] = (2, 3, 5),
+) -> Workload:
+    """The workload of a model that a Hugging Face configuration describes: no weights, no network.
+
+    Parameters
+    ----------
+    config : path, mapping or transformers configuration
+        A config.json, its folder, or what stands in it.
+    mode : "infer", "train", "prefill" or "decode"
+        A forward pass, a training step, the prefill of a prompt (logits of its last token; keys and values are kept),
+        or one token for each sample in the batch with its keys and values read from the cache.
+    tokens : int
+        Length of the prompt (prefill), of the context (decode), or of the sequence (512 if left out).
+    precision : str
+        By formula also "fp8" and "int8": weights of one byte, activations of two.
+    kv_precision : str, optional
+        Of the cache, by formula; that of the activations if left out.
+    experts : "upper" or "lower"
+        A mixture of experts reads more experts the larger the batch, a concave function: charge each launch with all of
+        them, or with those that a batch of one activates. `decoder_points` has the values between.
+    method : "auto", "formula" or "torch"
+        "formula" needs no extra and covers prefill and decode of GPT-2, Llama, Mistral, Mixtral, Qwen2, Qwen3 and
+        Qwen3-MoE; "torch" (extra `hf`) traces the model of the transformers library, in all modes but decode. "auto"
+        is the formula where there is one.
+    optimizer, fused, depth, name, sample, batches
+        As in `mopt.trace.torch`; the formula always fuses elementwise operators, and has one layer for each kind.
+    inputs : callable, optional
+        Batch -> arguments, for models whose main input isn't token ids, images or sound.
+
+    Raises
+    ------
+    InputError
+        If the configuration can't be read or lacks sizes, or a setting is outside its range.
+    MissingExtraError
+        If the extra `hf` is needed and not installed.
+    """
+    phases = ("prefill", "decode")
+    faults = [
+        Fault("", "trace", field, value, f"must be one of {', '.join(allowed)}")
+        for field, value, allowed in (
+            ("mode", mode, ("infer", "train", *phases)),
+            ("method", method, ("auto", "formula", "torch")),
+        )
+        if value not in allowed
+    ]
+    if method == "formula" and mode not in phases:
+        faults.append(Fault("", "trace", "mode", mode, "must be prefill or decode by formula"))
+    if method == "torch" and mode == "decode":
+        faults.append(Fault("", "trace", "method", method, "must be formula (or auto) for decode"))
+    if faults:
+        raise InputError(faults)
+    known = decoder.read_config(config)[0].get("model_type") in decoder.SUPPORTED
+    if mode == "decode" or (mode == "prefill" and method != "torch" and (known or method == "formula")):
+        model = decoder.decoder(config)
+        return decoder.workload(
+            model,
+            "decode" if mode == "decode" else "prefill",
+            MISSING if tokens is None else tokens,
+            precision,
+            kv_precision=kv_precision,
+            experts=experts,
+            name=name,
+            source=f"configuration of {model.name}, by formula, {extras.version('mopt')}",
+            date=date.today().isoformat(),
+        )
+    extras.load("torch", "hf")
+    extras.load("transformers", "hf")
+    from mopt.trace import hf
+
+    return hf.workload(
+        config,
+        mode=mode,
+        tokens=tokens,
+        precision=precision,
+        optimizer=optimizer,
+        fused=fused,
+        depth=depth,
+        name=name,
+        sample=sample,
+        inputs=inputs,
+        batches=batches,
+    )
+
+
+def onnx(
+    path: str | PathLike[str] | Any,
+    *,
+    precision: str,
+    fused: bool = False,
+    depth: int | None = None,
+    name: str | None = None,
+    sample: str = "sample",
+    dims: Mapping[str, int] | None = None,
+    batches: Sequence[int] = (2, 3, 5),
+) -> Workload:
+    """The inference workload of an ONNX graph (extra `onnx`).
+
+    Shapes are inferred at three batches; weights are not read, so external data may be missing.
+
+    Parameters
+    ----------
+    path : path or onnx.ModelProto
+        The batch is the first dimension of the first input, and every dimension of the same name.
+    precision : str
+        Floating-point tensors count at its width; with "fp8" and "int8" each tensor at that of its own type, for
+        quantized graphs.
+    fused, depth, name, sample, batches
+        As in `torch`. Layers are the modules that the exporter wrote down, else the nodes.
+    dims : mapping, optional
+        Values of the inputs' other named dimensions: {"sequence": 128}.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, a dimension has no value, or a node's shapes can't be inferred or are not affine in
+        the batch: names the node.
+    MissingExtraError
+        If onnx is not installed.
+    """
+    extras.load("onnx", "onnx")
+    from mopt.trace import onnx_graph
+
+    return onnx_graph.workload(
+        path, precision=precision, fused=fused, depth=depth, name=name, sample=sample, dims=dims, batches=batches
+    )
+
+
+def decoder_points(
+    config: decoder.Config,
+    batches: Iterable[int],
+    *,
+    mode: Literal["prefill", "decode"] = "decode",
+    tokens: int,
+    precision: str = "bf16",
+    kv_precision: str | None = None,
+) -> pd.DataFrame:
+    """Costs of a decoder's launches at given batches, exact where they are not affine: mixtures of experts.
+
+    Returns
+    -------
+    DataFrame
+        One row a batch: `batch`, `flops`, `bytes`, `memory`; see `mopt.trace.decoder.operating_points`.
+
+    Raises
+    ------
+    InputError
+        As `huggingface` does.
+    """
+    model = decoder.decoder(config)
+    return decoder.operating_points(model, mode, tokens, batches, precision, kv_precision=kv_precision)

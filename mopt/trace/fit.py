@@ -205,6 +205,14 @@ def fit(tapes: Sequence[Tape], *, fused: bool, update: Update, about: str) -> Tr
     )
 
 
+def batch_faults(batches: Sequence[int]) -> list[Fault]:
+    """Batch 1 is refused: frameworks take other paths there (squeezed dimensions, vector products)."""
+    whole = all(isinstance(batch, int) and batch >= 2 for batch in batches)
+    if whole and len(set(batches)) == len(batches) == 3:
+        return []
+    return [Fault("", "trace", "batches", tuple(batches), "must be three different whole numbers of at least 2")]
+
+
 def _same_operators(tapes: Sequence[Tape]) -> None:
     for tape in tapes[1:]:
         pairs = zip(tapes[0].operators, tape.operators, strict=False)

@@ -82,14 +82,31 @@ _ELEMENTWISE = _names("""
 _REDUCTIONS = _names("""
     sum mean amax amin max min argmax argmin prod var var_mean std std_mean any all norm linalg_vector_norm logsumexp
 """)
+# Row by row, and decomposed by compilers.
+_ROWWISE = _names("""
+    native_layer_norm _fused_rms_norm _softmax _safe_softmax _log_softmax _softmax_backward_data
+    _log_softmax_backward_data
+""")
 
 
 def kind_of(operator: Any) -> Kind:
     """How a compiler that fuses elementwise operators treats this one."""
     name = operator.overloadpacket.__name__
-    if torch.Tag.pointwise in operator.tags or name in _ELEMENTWISE:
+    if torch.Tag.pointwise in operator.tags or name in _ELEMENTWISE | _ROWWISE:
         return "elementwise"
     return "reduction" if name in _REDUCTIONS else "other"
+
+
+def kind_of_call(name: str, kind: Kind, args: tuple[Any, ...], out: Any) -> Kind:
+    """The kind with its arguments seen: a reduction that leaves the first dimension lets what follows go on row by row
+    in the same kernel, and batch norm with given statistics is elementwise."""
+    if kind == "reduction":
+        result = out[0] if isinstance(out, tuple) else out
+        if result.dim() and args[0].dim() > 1 and result.shape[0] == args[0].shape[0]:
+            return "elementwise"
+    elif name == "native_batch_norm" and not args[5]:
+        return "elementwise"
+    return kind
 
 
 # Allocation without a write.

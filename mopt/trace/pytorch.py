@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from mopt.errors import Fault, InputError
 from mopt.trace.extras import version
-from mopt.trace.fit import Trace, Update, fit
+from mopt.trace.fit import Trace, Update, batch_faults, fit
 from mopt.trace.recorder import DropoutOff, Layers, Recorder
 from mopt.trace.tape import Tape
 from mopt.workload import Workload
@@ -118,14 +118,6 @@ def _check(module: Any, mode: str, precision: str, optimizer: str | None, batche
     faults.extend(batch_faults(batches))
     if faults:
         raise InputError(faults)
-
-
-def batch_faults(batches: Sequence[int]) -> list[Fault]:
-    """Batch 1 is refused: frameworks take other paths there (squeezed dimensions, vector products)."""
-    whole = all(isinstance(batch, int) and batch >= 2 for batch in batches)
-    if whole and len(set(batches)) == len(batches) == 3:
-        return []
-    return [Fault("", "trace", "batches", tuple(batches), "must be three different whole numbers of at least 2")]
 
 
 def _run(

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import flop_registry
 from mopt.trace import operators
 from mopt.trace.tape import Access, Buffer, Kind, Operator, Tape
 
-_NO_LAYER = "(outside)"
+_NO_LAYER = "loss"
 _F = torch.nn.functional
 _DROPOUTS = frozenset(
     (
@@ -229,8 +229,9 @@ class Recorder(TorchDispatchMode):
                 writes.append(Access((index, self._versions[index]), _region(tensor), nbytes))
         if writes:
             flops = rule.flops(*args, **kwargs, out_val=out) if rule.flops else 0
+            kind = operators.kind_of_call(rule.name, rule.kind, args, out)
             self.tape.operators.append(
-                Operator(self._layers.current(), rule.name, int(flops), tuple(reads), tuple(writes), rule.kind)
+                Operator(self._layers.current(), rule.name, int(flops), tuple(reads), tuple(writes), kind)
             )
 
 

@@ -59,7 +59,8 @@ def kernels(operators: Sequence[Operator]) -> list[int]:
 
     A value's level is the number of operators other than elementwise ones on the longest path to it. Elementwise
     operators are fused with the elementwise producers of their operands at the same level, so that no kernel can wait
-    for its own result. A reduction is fused with its producers; its result is one level up.
+    for its own result. A reduction over the batch is fused with its producers and its result is one level up; one along
+    rows (a norm, a softmax) counts as elementwise.
     """
     level: dict[Value, int] = {}
     producer: dict[Value, int] = {}
