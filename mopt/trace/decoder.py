@@ -129,6 +129,15 @@ def decoder(config: Config) -> Decoder:
         return value
 
     made = _gpt2(size) if kind == "gpt2" else _gated(str(kind), data, size, faults, file)
+    if not faults:
+        hidden, heads, kv_heads = made["hidden"], made["heads"], made["kv_heads"]
+        if heads % kv_heads:
+            text = f"must divide the {heads} heads"
+            faults.append(Fault(file, f"config of {kind}", "num_key_value_heads", kv_heads, text))
+        if hidden % heads and data.get("head_dim") is None:
+            faults.append(
+                Fault(file, f"config of {kind}", "hidden size", hidden, f"must be a multiple of {heads} heads")
+            )
     if faults:
         raise InputError(faults)
     name = str(data.get("_name_or_path") or kind).rstrip("/").rpartition("/")[2]
@@ -143,7 +152,7 @@ def _gpt2(size: Any) -> dict[str, Any]:
         "layers": size("n_layer"),
         "heads": heads,
         "kv_heads": heads,
-        "head_dim": hidden // heads,
+        "head_dim": max(1, hidden // heads),
         "intermediate": inner,
         "vocab": size("vocab_size"),
         "gated": False,
@@ -157,7 +166,7 @@ def _gpt2(size: Any) -> dict[str, Any]:
 def _gated(kind: str, data: Mapping[str, Any], size: Any, faults: list[Fault], file: str) -> dict[str, Any]:
     hidden, heads = size("hidden_size"), size("num_attention_heads")
     kv_heads = size("num_key_value_heads", heads if kind == "llama" else None)
-    head_dim = size("head_dim", 128 if kind.startswith("qwen3") else hidden // heads)
+    head_dim = size("head_dim", 128 if kind.startswith("qwen3") else max(1, hidden // heads))
     inner = size("moe_intermediate_size" if kind == "qwen3_moe" else "intermediate_size")
     projected = (heads + 2 * kv_heads) * head_dim
     biases = 0

@@ -219,7 +219,9 @@ def _same_operators(tapes: Sequence[Tape]) -> None:
         for k, (one, other) in enumerate(pairs):
             if (one.layer, one.name) != (other.layer, other.name):
                 read = f"{one.name} in {one.layer} at batch {tapes[0].batch}, {other.name} in {other.layer} at "
-                raise InputError([Fault("", f"operator {k}", "name", read + f"{tape.batch}", "must not depend on it")])
+                raise InputError(
+                    [Fault("", f"operator {k}", "name", read + f"batch {tape.batch}", "must not depend on it")]
+                )
         counts = len(tapes[0].operators), len(tape.operators)
         if counts[0] != counts[1]:
             longest = max(tapes[0], tape, key=lambda each: len(each.operators))

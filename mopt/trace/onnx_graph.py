@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx import helper, inliner, shape_inference
 
-from mopt.errors import Fault, InputError
+from mopt.errors import MISSING, Fault, InputError
 from mopt.trace import onnx_costs
 from mopt.trace.extras import version
 from mopt.trace.fit import Update, batch_faults, fit
@@ -132,8 +132,8 @@ class _Graph:
         try:
             self._model = inferred(self._model)
         except shape_inference.InferenceError as error:
-            text = f"shapes can't be inferred at batch {self._batch}; was it exported with a fixed batch?"
-            raise InputError([Fault(self._file, "graph", "nodes", str(error), text)]) from error
+            text = f"shapes can't be inferred at batch {self._batch}; was it exported with a fixed batch? {error}"
+            raise InputError([Fault(self._file, "graph", "nodes", MISSING, text)]) from error
         self._graph = self._model.graph
 
     def tape(self) -> Tape:
