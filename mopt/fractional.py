@@ -26,8 +26,8 @@ class Quotient:
     ----------
     numerator, denominator : int
         Indices of forms.
-    exact : bool
-        Both forms are whole multiples of their steps.
+    steps : (Fraction, Fraction) or None
+        Steps that numerator and denominator are whole multiples of; None where there are none.
     delta : Fraction
         Step of the value, if it isn't exact.
     slack : Fraction
@@ -36,13 +36,22 @@ class Quotient:
 
     numerator: int
     denominator: int
-    exact: bool
+    steps: tuple[Fraction, Fraction] | None
     delta: Fraction
     slack: Fraction
 
+    @property
+    def exact(self) -> bool:
+        """Whether the value is a quotient of whole numbers of steps."""
+        return self.steps is not None
+
     def value(self, candidate: Candidate) -> Fraction:
         """N/D at a solution."""
-        return candidate.values[self.numerator] / candidate.values[self.denominator]
+        n, d = candidate.values[self.numerator], candidate.values[self.denominator]
+        if self.steps is None:
+            return n / d
+        # Where continuous variables stand beside the whole ones, sums are floating-point.
+        return round(n / self.steps[0]) * self.steps[0] / (round(d / self.steps[1]) * self.steps[1])
 
 
 class RatioSweep:

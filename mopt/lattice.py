@@ -15,16 +15,19 @@ _LARGEST_DENOMINATOR = 10**6
 _LAST_BITS = 4e-15
 
 
-def lattice_step(form: Form, model: LinearModel) -> Fraction | None:
+def lattice_step(form: Form, model: LinearModel, *, with_constant: bool = False) -> Fraction | None:
     """The largest step of which every coefficient of a form is a multiple, so that its values are an integer grid.
 
     None if a continuous variable appears in it, or if the coefficients share no step. Coefficients are read as the
     decimals they print as, or else as rational multiples of the smallest of them, whichever gives the larger step.
+    With the constant, the values themselves are multiples of the step, not just their differences.
     """
     used = form.coefficients != 0
     if np.any(used & ~model.integer):
         return None
     values = np.unique(np.abs(form.coefficients[used]))
+    if with_constant and form.constant:
+        values = np.unique(np.append(values, abs(form.constant)))
     if not values.size:
         return Fraction(1)
     decimal = _common_step(Fraction(repr(float(value))) for value in values)
@@ -34,12 +37,6 @@ def lattice_step(form: Form, model: LinearModel) -> Fraction | None:
         if abs(float(value) / smallest - float(ratio)) > _LAST_BITS * float(ratio):
             return decimal
     return max(decimal, Fraction(repr(smallest)) * _common_step(ratios))
-
-
-def on_lattice(form: Form, step: Fraction) -> list[int]:
-    """The coefficients of a form as multiples of its step."""
-    unit = float(step)
-    return [round(float(value) / unit) for value in form.coefficients]
 
 
 def _common_step(values: Iterable[Fraction]) -> Fraction:

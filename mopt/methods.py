@@ -67,7 +67,7 @@ def choose(task: Task, wanted: Wanted) -> tuple[Session | None, Method]:
     """The method for a task."""
     if task.enumerate is not None:
         return None, Enumeration(task, wanted)
-    steps = tuple(lattice_step(form, task.model) for form in task.forms)
+    steps = tuple(lattice_step(form, task.model, with_constant=task.fractional) for form in task.forms)
     if task.fractional:
         session = _session(task, _scale_of(task.forms, steps))
         return session, RatioMethod(task, session, steps, wanted)
@@ -270,14 +270,14 @@ class RatioMethod:
             Quotient(2 * k, 2 * k + 1, self._exact(k), steps[k], steps[k] / 100) for k in (0, 1)
         )
         self._ends = self._find_ends(quotients)
-        exact = self._exact(1)
+        exact = self._exact(1) is not None
         return Outline(
             "ratio sweep" if exact else "stepped ratio sweep",
             "numerator and denominator of the second objective are whole multiples of fixed steps: the next better value "
             "is cut off exactly" if exact else "the second objective's parts share no steps: the sweep goes on a step δ below",
-            "exact: no nondominated point is missing" if exact and self._exact(0)
+            "exact: no nondominated point is missing" if exact and self._exact(0) is not None
             else "exact at the resolution: every nondominated point has a returned one no worse by more than a step",
-            (Fraction(0) if self._exact(0) else steps[0], Fraction(0) if exact else steps[1]),
+            (Fraction(0) if self._exact(0) is not None else steps[0], Fraction(0) if exact else steps[1]),
             (self._ends[0][0], self._ends[1][0]),
         )
 
@@ -300,18 +300,19 @@ class RatioMethod:
                                             float(candidate.values[2 * k + 1]), "its denominator must be positive")])
         return start, end
 
-    def _exact(self, k: int) -> bool:
-        """Whether both parts are whole multiples of a step, and not too large for the cut's digits."""
+    def _exact(self, k: int) -> Pair | None:
+        """The steps of both parts, if both have one and are not too large for the cut's digits."""
         parts = (2 * k, 2 * k + 1)
-        if any(self._steps[part] is None for part in parts):
-            return False
+        first, second = self._steps[parts[0]], self._steps[parts[1]]
+        if first is None or second is None:
+            return None
         size = 1.0
         for part in parts:
             form, step = self._task.forms[part], float(self._steps[part] or 1)
             largest = np.where(np.isfinite(self._task.model.upper), abs(self._task.model.upper), np.inf)
             used = form.coefficients != 0
             size *= float(np.sum(abs(form.coefficients[used]) * largest[used])) / step + abs(form.constant) / step + 1
-        return size <= LARGEST_WEIGHTED
+        return (first, second) if size <= LARGEST_WEIGHTED else None
 
     def _curved(self) -> bool:
         continuous = ~self._task.model.integer
