@@ -63,7 +63,7 @@ def torch(
     name, sample : str
         Of the workload, and what one sample is.
     loss : callable, optional
-        Output -> scalar. By default the output's `loss`, a scalar output, or else the sum of the outputs.
+        Output -> scalar. By default the output's `loss`, a scalar output, or else the sum of squares.
     batches : three int
         At least 2 each.
 

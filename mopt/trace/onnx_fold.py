@@ -16,8 +16,10 @@ Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
 
-def inferred(model: Any) -> Any:
+def inferred(model: Any) -> tuple[Any, set[str]]:
     """The model with shapes, and with what follows from constants and shapes alone turned into constants.
+
+    The names of the constants that come from shapes, and may change with the batch, are returned besides.
 
     onnx's own propagation of shape data covers few operators; here small constants are evaluated by its reference
     implementation, in rounds until no new ones appear.
@@ -27,11 +29,12 @@ def inferred(model: Any) -> Any:
     onnx.shape_inference.InferenceError
         If shapes contradict each other.
     """
+    from_shapes: set[str] = set()
     while True:
         del model.graph.value_info[:]
         model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-        if not _fold(model):
-            return model
+        if not _fold(model, from_shapes):
+            return model, from_shapes
 
 
 def shapes(graph: Any) -> tuple[dict[str, Shape], dict[str, int]]:
@@ -49,7 +52,7 @@ def shapes(graph: Any) -> tuple[dict[str, Shape], dict[str, int]]:
     return known, types
 
 
-def _fold(model: Any) -> bool:
+def _fold(model: Any, from_shapes: set[str]) -> bool:
     """One round; False if nothing new was found."""
     graph = model.graph
     known, _ = shapes(graph)
@@ -65,6 +68,8 @@ def _fold(model: Any) -> bool:
             left.append(node)
             continue
         values[node.output[0]] = found
+        if node.op_type in ("Shape", "Size") or not from_shapes.isdisjoint(node.input):
+            from_shapes.add(node.output[0])
         graph.initializer.append(numpy_helper.from_array(found, node.output[0]))
     if len(left) == len(graph.node):
         return False

@@ -130,18 +130,18 @@ class _Graph:
         for value in self._graph.output:
             value.type.tensor_type.ClearField("shape")
         try:
-            self._model = inferred(self._model)
+            self._model, self._from_shapes = inferred(self._model)
         except shape_inference.InferenceError as error:
             text = f"shapes can't be inferred at batch {self._batch}; was it exported with a fixed batch? {error}"
             raise InputError([Fault(self._file, "graph", "nodes", MISSING, text)]) from error
         self._graph = self._model.graph
 
     def tape(self) -> Tape:
-        """The graph's nodes as operators; what depends on constants and shapes alone is folded, as runtimes do."""
+        """The graph's nodes as operators; what depends on constants alone is folded, as runtimes do."""
         tape = Tape(self._batch)
         buffer: dict[str, int] = {}
         last_use: dict[int, int] = {}
-        static = {tensor.name for tensor in self._graph.initializer} | {""}
+        static = {tensor.name for tensor in self._graph.initializer} - self._from_shapes | {""}
 
         def hold(name: str, born: int) -> int:
             if name not in buffer:

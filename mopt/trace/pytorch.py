@@ -232,13 +232,19 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 
 def _loss(output: Any, loss: Loss | None) -> torch.Tensor:
-    """The scalar to differentiate: `loss(output)`, the output's own `loss`, a scalar output, or else its sum."""
+    """The scalar to differentiate: `loss(output)`, the output's own `loss`, a scalar output, or its squares' sum.
+
+    A plain sum would send back one number, seen as a whole tensor through strides of 0.
+    """
     if loss is not None:
         return loss(output)
     own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(own, torch.Tensor):
         return own
-    sums = [tensor.sum() for tensor in _tensors(output) if tensor.is_floating_point() and tensor.requires_grad]
+    outputs = [tensor for tensor in _tensors(output) if tensor.is_floating_point() and tensor.requires_grad]
+    if len(outputs) == 1 and not outputs[0].dim():
+        return outputs[0]
+    sums = [tensor.square().sum() for tensor in outputs]
     if not sums:
         raise InputError([Fault("", "trace", "loss", type(output).__name__, "must depend on a trainable parameter")])
     return sum(sums[1:], start=sums[0])
