@@ -60,6 +60,14 @@ class Outcome:
     message: str = ""
 
 
+class _Silent(highspy.Highs):
+    """HiGHS that prints nothing: its banner comes with the callbacks, which the constructor sets up."""
+
+    def enableCallbacks(self) -> None:
+        self.silent()
+        super().enableCallbacks()
+
+
 class Highs:
     """One HiGHS instance that holds a model and some extra rows; objective and bounds of these change per solve.
 
@@ -94,8 +102,7 @@ class Highs:
         self._first_extra = len(model.row_lower)
         self._columns = np.arange(lp.num_col_, dtype=np.int32)
         self._is_mip = bool(model.integer.any()) and not relaxed
-        self._h = highspy.Highs()
-        self._h.silent()
+        self._h = _Silent()
         self._apply(BASE_SETTINGS)
         self._h.passModel(lp)
         self._changed: dict[str, object] = {}

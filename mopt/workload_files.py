@@ -29,30 +29,22 @@ from __future__ import annotations
 import datetime
 import difflib
 import os
-import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from mopt.errors import MISSING, Fault, InputError
-from mopt.record import faults_of
+from mopt.errors import Fault, InputError
 from mopt.resource import NonNegative
+from mopt.toml_tables import TomlTable, load_toml, plain_number, read_table, table_label
 from mopt.workload import Layer, MemoryPiece, Mode, Name, Precision, Workload
 
 
-class _Table(BaseModel):
-    """A table of the file: no other keys than these, and no numbers in quotes."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    required_figures: ClassVar[tuple[str, ...]] = ()
-
-
-class _LayerTable(_Table):
+class _LayerTable(TomlTable):
     required_figures = ("flops",)
     name: str
     flops: NonNegative = 0.0
@@ -65,7 +57,7 @@ class _LayerTable(_Table):
     bytes_per_sample_gb: NonNegative = 0.0
 
 
-class _MemoryTable(_Table):
+class _MemoryTable(TomlTable):
     required_figures = ("fixed", "per_sample")
     fixed: NonNegative = 0.0
     fixed_mb: NonNegative = 0.0
@@ -79,11 +71,11 @@ def _iso(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-class _HeadTable(_Table):
+class _HeadTable(TomlTable):
     name: Name
     precision: Precision
     layers: Annotated[list[Any], Field(min_length=1)]
-    memory: list[Any] = []
+    memory: list[Any] = Field(default_factory=list)
     mode: Mode = "inference"
     sample: str = ""
     gradient_bytes: NonNegative = 0.0
@@ -148,18 +140,18 @@ def workload_to_dict(workload: Workload) -> dict[str, Any]:
         "mode": workload.mode,
         "sample": workload.sample,
         **{key: text for key, text in provenance.items() if text},
-        "gradient_bytes": _number(workload.gradient_bytes),
+        "gradient_bytes": plain_number(workload.gradient_bytes),
         "layers": [
             {
                 "name": layer.name,
-                "flops": _number(layer.flops),
-                "bytes_fixed": _number(layer.bytes_fixed),
-                "bytes_per_sample": _number(layer.bytes_per_sample),
+                "flops": plain_number(layer.flops),
+                "bytes_fixed": plain_number(layer.bytes_fixed),
+                "bytes_per_sample": plain_number(layer.bytes_per_sample),
             }
             for layer in workload.layers
         ],
         "memory": [
-            {"fixed": _number(piece.fixed), "per_sample": _number(piece.per_sample)}
+            {"fixed": plain_number(piece.fixed), "per_sample": plain_number(piece.per_sample)}
             for piece in workload.footprint_pieces
         ],
     }
@@ -183,9 +175,12 @@ def workload_from_dict(data: Mapping[str, Any], file: str = "") -> Workload:
     faults: list[Fault] = []
     name = data.get("name")
     label = f"workload {name!r}" if isinstance(name, str) else "workload"
-    head = _read(data, _HeadTable, file, label, faults)
+    head = read_table(data, _HeadTable, file, label, faults)
     layers, memory = (
-        [_read(table, model, file, _label(key, place, table), faults) for place, table in enumerate(_list(data, key))]
+        [
+            read_table(table, model, file, table_label(key, place, table), faults)
+            for place, table in enumerate(_list(data, key))
+        ]
         for key, model in (("layers", _LayerTable), ("memory", _MemoryTable))
     )
     if faults:
@@ -216,64 +211,9 @@ def _shipped_file(name: str) -> Traversable:
 
 
 def _load_file(file: Traversable) -> Workload:
-    try:
-        data = tomllib.loads(file.read_bytes().decode())
-    except OSError as error:
-        raise InputError([Fault(str(file), "", "file", MISSING, f"can't be read: {error.strerror}")]) from None
-    except ValueError as error:  # not UTF-8, or not TOML
-        raise InputError([Fault(str(file), "", "file", MISSING, f"not a TOML file: {error}")]) from None
-    return workload_from_dict(data, str(file))
-
-
-def _read(table: Any, model: type[_Table], file: str, record: str, faults: list[Fault]) -> dict[str, Any]:
-    """Values of a table by their plain keys, in SI units; what is wrong with it goes to `faults`."""
-    if not isinstance(table, Mapping):
-        faults.append(Fault(file, record, "table", table, f"must be a table with {', '.join(model.model_fields)}"))
-        return {}
-    values: dict[str, Any] = {}
-    try:
-        values = model.model_validate(dict(table)).model_dump(exclude_unset=True)
-    except ValidationError as error:
-        for fault in faults_of(error, file=file, record=record):
-            if fault.field not in model.model_fields and fault.field in table:
-                fault = fault._replace(allowed=f"unknown key; allowed: {', '.join(model.model_fields)}")
-            faults.append(fault)
-    given: dict[str, str] = {}
-    for spelling in table:
-        key = _plain(spelling)[0]
-        if key in given:
-            faults.append(Fault(file, record, spelling, table[spelling], f"given as {given[key]} too: keep one"))
-        given.setdefault(key, spelling)
-    for key in model.required_figures:
-        if key not in given:
-            spellings = " or ".join(field for field in model.model_fields if _plain(field)[0] == key)
-            faults.append(Fault(file, record, key, MISSING, f"missing: give {spellings}"))
-    plain = {}
-    for spelling, value in values.items():
-        key, factor = _plain(spelling)
-        plain[key] = value if factor == 1.0 else value * factor
-    return plain
-
-
-def _plain(spelling: str) -> tuple[str, float]:
-    """A key without its unit, and that unit's factor to SI."""
-    if spelling == "gflops":
-        return "flops", 1e9
-    for unit, factor in (("_mb", 1e6), ("_gb", 1e9)):
-        if spelling.endswith(unit):
-            return spelling.removesuffix(unit), factor
-    return spelling, 1.0
-
-
-def _label(key: str, place: int, table: Any) -> str:
-    name = table.get("name") if isinstance(table, Mapping) else None
-    return f"{key}[{place}] {name!r}" if isinstance(name, str) else f"{key}[{place}]"
+    return workload_from_dict(load_toml(file), str(file))
 
 
 def _list(data: Mapping[str, Any], key: str) -> list[Any]:
     value = data.get(key)
     return value if isinstance(value, list) else []
-
-
-def _number(figure: float) -> int | float:
-    return int(figure) if figure.is_integer() and abs(figure) < 2**53 else figure
