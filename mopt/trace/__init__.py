@@ -70,8 +70,9 @@ def torch(
     Returns
     -------
     Workload
-        FLOPs are those of matrix products, convolutions and attention (2 a multiply-add; the masked half of causal
-        attention counts). Bytes are a lower bound: no operand is read twice by one operator, no workspace.
+        FLOPs are those of matrix products, convolutions and attention, 2 a multiply-add; of causal attention the
+        unmasked half. What runs twice counts twice: scores in attention's backward, checkpointed activations.
+        Bytes are a lower bound: no operand is read twice by one operator, no workspace.
         The footprint is the largest sum of live allocations, weights, gradients, optimizer states, saved
         activations and temporaries together: what an allocator adds comes on top.
 

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from mopt.errors import MISSING, Fault, InputError
 from mopt.record import record
+from mopt.trace.attention import causal_pairs
 from mopt.workload import Batch, Layer, Workload
 
 Phase = Literal["prefill", "decode"]
@@ -211,6 +212,7 @@ def decoder_layers(
     act = max(2, weight)  # 8 bits are for weights and products; what is passed on has 16
     new = tokens if phase == "prefill" else 1
     keys = min(tokens, model.window) if model.window else tokens
+    pairs = causal_pairs(new, keys) if phase == "prefill" else keys
     d, n = model.hidden, model.layers
     q, k, i = model.heads * model.head_dim, model.kv_heads * model.head_dim, model.intermediate
     position_rows = new * d * (weight + act) + new * d * act if model.learned_positions else 0
@@ -238,7 +240,7 @@ def decoder_layers(
         ),
         Layer(
             "attention.scores",
-            4 * n * new * keys * q,
+            4 * n * pairs * q,
             0.0,
             n * (2 * k * max(new, keys) * kv + new * (2 * q * act + 4 * model.heads)),
         ),
@@ -296,7 +298,7 @@ def workload(
     what = f"prefill of {tokens} tokens" if phase == "prefill" else f"decode of 1 token at a context of {tokens}"
     notes = [
         f"{model.name}, {what}: {model.parameters:,} parameters, {precision}, cache {kv_precision}; logits of the last "
-        f"token; the masked half of causal attention counts; elementwise operators fused."
+        f"token; the unmasked half of causal attention; elementwise operators fused."
     ]
     if model.experts:
         share = "all experts" if experts == "upper" else "the experts of a batch of one"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from mopt.trace.attention import causal_pairs
+
 Shape = tuple[int, ...]
 Shapes = Sequence[Shape | None]
 Attributes = Mapping[str, Any]
@@ -50,7 +52,7 @@ def _einsum(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> int:
 
 
 def _attention(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> int:
-    """Scores and their product with the values; past keys count, and so does what a causal mask leaves out."""
+    """Scores and their product with the values, without what a causal mask leaves out; past keys count."""
     query, key, value = (_shape(inputs, k) for k in range(3))
     past = inputs[4] if len(inputs) > 4 else None
     keys = key[-2] + (past[-2] if past else 0)
@@ -59,7 +61,11 @@ def _attention(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> int:
     else:
         heads, groups = attributes["q_num_heads"], attributes["kv_num_heads"]
         width, value_width = query[2] // heads, value[2] // groups
-    return int(2 * query[0] * heads * query[-2] * keys * (width + value_width))
+    rows = query[-2]
+    before = keys - rows  # seen by the first query already
+    causal = attributes.get("is_causal") and before >= 0
+    pairs = rows * before + causal_pairs(rows, rows) if causal else rows * keys
+    return int(2 * query[0] * heads * pairs * (width + value_width))
 
 
 def _recurrent(gates: int) -> Callable[[Shapes, Shapes, Attributes], int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from mopt.trace.attention import causal_pairs
 from mopt.trace.tape import Kind
 
 Shape = tuple[int, ...]
@@ -24,15 +25,19 @@ def convolution_backward_flops(grad: Any, x: Any, weight: Any, *args: Any, out_v
 
 
 def attention_flops(query: Any, key: Any, value: Any, *args: Any, out_val: Any = None, **kwargs: Any) -> int:
-    """Scores and their product with the values; the masked half of causal attention is counted, as torch does."""
-    *heads, rows, width = query.shape
-    return int(2 * prod(heads) * rows * key.shape[-2] * (width + value.shape[-1]))
+    """Scores and their product with the values, without what a causal mask leaves out (torch's registry counts it)."""
+    causal = args[1] if len(args) > 1 else kwargs.get("is_causal", False)
+    return _scores(query, key, causal) * 2 * int(query.shape[-1] + value.shape[-1])
 
 
 def attention_backward_flops(grad: Any, query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> int:
     """Five products of the forward's size: scores once more, then the gradients of scores, values, queries and keys."""
-    *heads, rows, width = query.shape
-    return int(2 * prod(heads) * rows * key.shape[-2] * (3 * width + 2 * value.shape[-1]))
+    return _scores(query, key, args[3]) * 2 * int(3 * query.shape[-1] + 2 * value.shape[-1])
+
+
+def _scores(query: Any, key: Any, causal: bool) -> int:
+    *heads, rows, _ = query.shape
+    return int(prod(heads)) * (causal_pairs(rows, key.shape[-2]) if causal else int(rows * key.shape[-2]))
 
 
 def grouped_matmul_flops(a: Any, b: Any, *args: Any, out_val: Any = None, **kwargs: Any) -> int:

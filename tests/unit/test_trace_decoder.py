@@ -32,7 +32,7 @@ def test_parameters_by_hand():
 def test_prefill_flops_are_two_a_weight_and_token_plus_attention():
     made = mopt.trace.huggingface(TINY, mode="prefill", tokens=16)
     weights = decoder(TINY).parameters - 2 * 50 * 8 - 7 * 8  # without tables and norms
-    assert made.flops_per_sample == 2 * weights * 16 + 3 * 4 * 16 * 16 * 8 + 2 * 8 * 50
+    assert made.flops_per_sample == 2 * weights * 16 + 3 * 4 * (16 * 17 // 2) * 8 + 2 * 8 * 50
 
 
 def test_decode_reads_weights_once_and_each_cache():
@@ -72,6 +72,8 @@ def test_a_window_bounds_scores_and_cache():
     at = {n: mopt.trace.huggingface(windowed, mode="decode", tokens=n) for n in (32, 1000)}
     assert at[1000].flops_per_sample == at[32].flops_per_sample
     assert at[1000].memory_per_sample == at[32].memory_per_sample
+    short, long = (mopt.trace.huggingface(windowed, mode="prefill", tokens=n).layers[4].flops for n in (32, 40))
+    assert (short, long) == (3 * 4 * 8 * 32 * 33 // 2, 3 * 4 * 8 * (32 * 33 // 2 + 8 * 32))
 
 
 def test_experts_read_grow_concavely_between_the_bounds():

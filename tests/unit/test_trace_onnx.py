@@ -83,6 +83,8 @@ def test_attention_with_grouped_queries():
     scores = 2 * 8 * 6 * 9 * (16 + 4)
     moved = 4 * (8 * 6 * 16 + 2 * 9 * 20 + 8 * 6 * 4)
     assert costs(one("Attention", heads, None)) == (scores, 0, moved)
+    square = [("q", FLOAT, ["n", 8, 9, 16]), *heads[1:]]
+    assert costs(one("Attention", square, None, is_causal=1))[0] == 2 * 8 * 45 * (16 + 4)
     flat = [("q", FLOAT, ["n", 6, 128]), ("k", FLOAT, ["n", 9, 32]), ("v", FLOAT, ["n", 9, 8])]
     assert costs(one("Attention", flat, None, q_num_heads=8, kv_num_heads=2)) == (scores, 0, moved)
 

@@ -112,7 +112,7 @@ def test_attention_on_the_cpu_is_counted_and_fused(settings):
         module(example)
     projection = 2 * 2 * 6 * 32 * (32 + 16 * module.kv_heads)
     assert counter.get_total_flops() in (projection, projection + 2 * 4 * 6 * 6 * 32)  # 0 for attention, or once mended
-    scores = 4 * 6 * 6 * 32
+    scores = 4 * (21 if module.causal else 36) * 32
     once = forward(module, example)
     assert of(once, "_scaled_dot_product_flash_attention_for_cpu")[0] == scores
     step = training(module, example)
