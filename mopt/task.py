@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from mopt.compile import compile_model
 from mopt.enumeration import MOST_CHOICES, choices, nondominated_choices
-from mopt.errors import Fault, InfeasibleError, InputError
+from mopt.errors import Fault, InfeasibleError, InputError, SolverError
+from mopt.exchange import exchanged
 from mopt.formulation import build_covering, build_model, peak_of
 from mopt.highs import Highs, Status
 from mopt.linear_model import Form, LinearModel, Objective, Vector
@@ -21,7 +22,7 @@ from mopt.point import Plan, Point, Proof
 from mopt.problem import Problem
 from mopt.reading import ModelReader
 from mopt.reduction import reduced
-from mopt.session import Candidate, Check, Exact
+from mopt.session import Candidate, Check
 from mopt.shortfall import why_infeasible
 
 ONE = Fraction(1)
@@ -182,12 +183,20 @@ class _ProblemCheck:
 
 
 def _of_problem(problem: Problem) -> Task:
-    smaller, dropped = reduced(problem)
-    statistics = {"resources": len(smaller.unit_limits), "replaced": len(dropped), "rejected": len(problem.rejected)}
+    # What replaces what was worked out for peaks as the measure of waste.
+    smaller = reduced(problem)[0] if problem.utilization == "compute" else problem
+    most = None
+    if problem.billing == "reserved" and problem.utilization == "compute":
+        smaller, most = exchanged(smaller)
+    statistics = {
+        "resources": len(smaller.unit_limits),
+        "replaced": len(problem.unit_limits) - len(smaller.unit_limits),
+        "rejected": len(problem.rejected),
+    }
     if problem.billing == "per_use" or problem.utilization != "compute":
         model = build_model(smaller)
         return _model_task(model, (model.cost, model.utilization), smaller, original=problem, statistics=statistics)
-    model = build_covering(smaller) if problem.billing == "reserved" else build_model(smaller)
+    model = build_covering(smaller, most) if problem.billing == "reserved" else build_model(smaller)
     peaks = {i: peak_of(smaller, i) for i in smaller.unit_limits}
     linear, column = compile_model(model, (model.cost, model.utilization))
     evaluator = Evaluator(smaller, peaks)
@@ -234,7 +243,7 @@ def _of_problem(problem: Problem) -> Task:
         enumerate=enumerated if count is not None and count <= MOST_CHOICES else None,
         finite=True,
         finest=Fraction(1, 10**4 if problem.billing == "elapsed" else 10**6),
-        why_infeasible=lambda: why_infeasible(problem, has_plan),
+        why_infeasible=lambda: why_infeasible(problem, has_plan, least_cost),
         assumptions=problem.assumptions,
         period=problem.time_limit,
         statistics=statistics,
@@ -282,7 +291,7 @@ def _model_task(
         finest=Fraction(1, 10**4) if problem is not None and problem.billing == "elapsed" else Fraction(1, 10**6),
         why_infeasible=lambda: (
             ("no solution satisfies the model's constraints", "model")
-            if original is None else why_infeasible(original, has_plan)
+            if original is None else why_infeasible(original, has_plan, least_cost)
         ),
         assumptions=() if told is None else told.assumptions,
         period=None if problem is None else problem.time_limit,
@@ -308,13 +317,23 @@ def _axis(objective: Objective, fractional: bool) -> tuple[Axis, Form, Form]:
 
 
 def has_plan(problem: Problem) -> bool:
-    """Whether a problem has any plan."""
+    """Whether a problem has any plan, whatever its budget."""
     try:
-        smaller, _ = reduced(problem)
+        smaller, _ = reduced(replace(problem, budget=None))
+        # Given the whole period, elapsed billing can do what reserved can.
         model = build_covering(smaller) if problem.billing != "per_use" else build_model(smaller)
         linear, _ = compile_model(model, (model.cost, model.cost))
     except InfeasibleError:
         return False
-    highs = Highs(linear, ())
-    # Under any billing but reserved, the cheapest plan is what a budget is compared with.
-    return highs.solve(np.zeros(len(linear.names)), (), {}).status is Status.OPTIMAL
+    return Highs(linear, ()).solve(np.zeros(len(linear.names)), (), {}).status is Status.OPTIMAL
+
+
+def least_cost(problem: Problem) -> float:
+    """The cost of the cheapest plan in $ per period, to four digits, whatever the budget, of a problem with plans."""
+    task = _of_problem(replace(problem, budget=None))
+    if task.enumerate is not None:
+        return float(min(task.values(candidate)[0] for candidate in task.enumerate()[0]))
+    outcome = Highs(task.model, ()).solve(task.forms[0].coefficients, (), {"mip_rel_gap": 1e-5})
+    if outcome.x is None:
+        raise SolverError(f"the solver finds no cheapest plan: {outcome.message}")
+    return task.forms[0].at(outcome.x)
