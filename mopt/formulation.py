@@ -7,15 +7,12 @@ works on is scaled: samples as shares of the demand, times as shares of the peri
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyomo.environ as pyo
 
-from mopt.errors import InfeasibleError
 from mopt.problem import Problem
 from mopt.ratio import Ratio
-from mopt.roofline import PiecewiseLinear
 from mopt.shortfall import check_servable
 
 Pair = tuple[str, str]
@@ -43,10 +40,10 @@ def build_model(problem: Problem) -> pyo.ConcreteModel:
     return m
 
 
-def build_covering(problem: Problem) -> pyo.ConcreteModel:
+def build_covering(problem: Problem, most: Mapping[Pair, int] | None = None) -> pyo.ConcreteModel:
     """`reserved` without samples and launches: Σ_i W_ir·n_ir ≥ B_r, which W makes exact.
 
-    Same front as `build_model`; samples and launches follow from the units.
+    Same front as `build_model`; samples and launches follow from the units. `most` bounds the units of pairs further.
     """
     check_servable(problem)
     m = _with_units(problem)
@@ -58,6 +55,8 @@ def build_covering(problem: Problem) -> pyo.ConcreteModel:
         ) >= demand
 
     m.cover = pyo.Constraint(m.DEMANDS, rule=rule)
+    for pair, units in (most or {}).items():
+        m.dedicated[pair].setub(units)
     m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: problem.time_limit * m.units[i])
     add_limits(m, problem)
     add_objectives(m, problem)
@@ -100,13 +99,11 @@ def add_demand(m: pyo.ConcreteModel) -> None:
 
 
 def add_capacity(m: pyo.ConcreteModel, problem: Problem) -> None:
-    """b_ir ≤ W_ir·n_ir for all i, r, written (B_r/W_ir)·x_ir ≤ n_ir."""
+    """b_ir ≤ W_ir·n_ir for all i, r, written (B_r/W_ir)·x_ir ≤ n_ir; a unit that can do more than B_r does B_r."""
 
     def rule(m: pyo.ConcreteModel, i: str, r: str) -> object:
-        capacity = problem.services[i, r].capacity
-        if math.isinf(capacity):
-            return m._share[i, r] <= m.dedicated[i, r]
-        return problem.demand_by_name[r].samples / capacity * m._share[i, r] <= m.dedicated[i, r]
+        most = problem.demand_by_name[r].samples / problem.services[i, r].capacity
+        return max(most, 1.0) * m._share[i, r] <= m.dedicated[i, r]
 
     m.capacity = pyo.Constraint(m.PAIRS, rule=rule)
 
@@ -114,16 +111,18 @@ def add_capacity(m: pyo.ConcreteModel, problem: Problem) -> None:
 def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
     """k_ir launches, b_ir samples and t_ir busy time of all units of a pair together.
 
-    t_ir ≥ α_irp·k_ir + γ_irp·b_ir for all p; g_i·k_ir ≤ b_ir ≤ b̄_ir·k_ir; t_ir ≤ (T − o_i)·n_ir.
+    t_ir ≥ α_irp·k_ir + γ_irp·b_ir for all p; k_ir ≤ b_ir ≤ b̄_ir·k_ir; t_ir ≤ (T − o_i)·n_ir.
 
-    A pair (k, b) between the smallest batch g and the largest b̄ is a mixture of launches of just these two batches
-    (where nothing limits the batch: of launches of g and single further samples). The rows are written in the samples
-    done in either kind, as shares of B_r: all their coefficients are times to serve the whole demand at a batch.
+    Any (k, b) with batches between 1 and b̄ is a mixture of launches of just these two. The rows are written in the
+    samples done in either kind, as shares of B_r: their coefficients are times to serve the whole demand at a batch.
     """
     corners, pieces = {}, []
     for (i, r), service in problem.services.items():
-        tau = service.tau.restricted(service.step, service.batch_limit)
-        corners[i, r] = _corners(tau, service.step, service.batch_limit)
+        tau = service.tau.restricted(1, service.batch_limit)
+        corners[i, r] = [
+            (1 / batch, [slope + intercept / batch for slope, intercept in tau.pieces])
+            for batch in sorted({1.0, service.batch_limit})
+        ]
         pieces += [(i, r, p) for p in range(len(tau.pieces))]
     m._CORNERS = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in corners.items() for c in range(len(found))])
     m._part = pyo.Var(m._CORNERS, bounds=(0, None))
@@ -162,16 +161,6 @@ def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
     m.busy = pyo.Expression(m.PAIRS, rule=lambda m, i, r: problem.time_limit * m._time[i, r])
 
 
-def _corners(tau: PiecewiseLinear, low: float, high: float) -> list[tuple[float, list[float]]]:
-    """Of each kind of launch: launches per sample, and seconds per sample on each piece of tau."""
-    found = [(1 / low, [slope + intercept / low for slope, intercept in tau.pieces])]
-    if math.isinf(high):
-        found.append((0.0, [slope for slope, _ in tau.pieces]))
-    elif high > low:
-        found.append((1 / high, [slope + intercept / high for slope, intercept in tau.pieces]))
-    return found
-
-
 def add_reserved(m: pyo.ConcreteModel, problem: Problem) -> None:
     """u_i = T·n_i: the whole period is paid."""
     add_launches(m, problem)
@@ -190,13 +179,13 @@ def add_per_use(m: pyo.ConcreteModel, problem: Problem) -> None:
 
 
 def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
-    """Each pair runs n units with c launches each: one binary y_irnc per choice, samples B_c·n − σ of at most B_c a unit.
+    """Each pair runs n units with c launches each: one binary y_irnc per choice; samples are room less what is left.
 
-    Σ_nc y_irnc ≤ 1; n_ir = Σ n·y_irnc; b_ir = Σ_c (B_irc·Σ_n n·y_irnc − σ_irc) with B_irc = min(c·b̄_ir, W_ir) and
-    σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir.
+    Σ_nc y_irnc ≤ 1; n_ir = Σ n·y_irnc; b_ir = Σ_c (B_irc·Σ_n n·y_irnc − σ_irc) with B_irc = min(c·b̄_ir, W_ir, B_r)
+    and σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir.
     """
-    choices = {pair: _launch_counts(service.batch_limit, service.capacity, problem.launches_per_unit)
-               for pair, service in problem.services.items()}
+    demands = problem.demand_by_name
+    choices = {(i, r): s.launch_counts(demands[r].samples) for (i, r), s in problem.services.items()}
     m._LAUNCHES = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in choices.items() for c in found])
     m._CHOICES = pyo.Set(
         dimen=4,
@@ -207,9 +196,6 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
 
     def numbers(i: str) -> range:
         return range(1, problem.unit_limits[i] + 1)
-
-    def room(i: str, r: str, c: int) -> float:
-        return min(c * problem.services[i, r].batch_limit, problem.services[i, r].capacity)
 
     m._counted = pyo.Expression(
         m._LAUNCHES, rule=lambda m, i, r, c: sum(n * m._chosen[i, r, c, n] for n in numbers(i))
@@ -225,16 +211,16 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
     m._share = pyo.Expression(
         m.PAIRS,
         rule=lambda m, i, r: sum(
-            room(i, r, c) / problem.demand_by_name[r].samples * (m._counted[i, r, c] - m._room[i, r, c])
+            _room(problem, i, r, c) / problem.demand_by_name[r].samples * (m._counted[i, r, c] - m._room[i, r, c])
             for c in choices[i, r]
         ),
     )
 
 
-def _launch_counts(batch_limit: float, capacity: float, most: int | None) -> list[int]:
-    """Launches per unit worth choosing: as τ has nonnegative intercepts, one more helps only where the batch is at its limit."""
-    assert most is not None
-    return [c for c in range(1, most + 1) if (c - 1) * batch_limit < capacity]
+def _room(problem: Problem, i: str, r: str, c: int) -> float:
+    """The most samples that a unit can do in c launches."""
+    service = problem.services[i, r]
+    return min(c * service.batch_limit, service.capacity, problem.demand_by_name[r].samples)
 
 
 def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
@@ -251,7 +237,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
     by_pair: dict[Pair, list[tuple[str, str, int, int]]] = {}
     for choice in m._CHOICES:
         by_pair.setdefault(choice[:2], []).append(choice)
-    m._paid_if_chosen = pyo.Constraint(m._CHOICES, rule=lambda m, i, r, c, n: m._paid[i, r, c, n] <= m._chosen[i, r, c, n])
+    m._paid_if_chosen = pyo.Constraint(m._CHOICES, rule=lambda m, *choice: m._paid[choice] <= m._chosen[choice])
     m._paid_at_most = pyo.Constraint(
         m.PAIRS, rule=lambda m, i, r: sum(m._paid[choice] for choice in by_pair[i, r]) <= m._span
     )
@@ -262,14 +248,12 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
     pieces = []
     taus = {}
     for i, r, c in m._LAUNCHES:
-        service = problem.services[i, r]
-        taus[i, r, c] = service.tau.restricted(0, min(service.batch_limit, service.capacity / c))
+        taus[i, r, c] = problem.services[i, r].tau.restricted(0, _room(problem, i, r, c) / c)
         pieces += [(i, r, c, p) for p in range(len(taus[i, r, c].pieces))]
 
     def rule(m: pyo.ConcreteModel, i: str, r: str, c: int, p: int) -> object:
         slope, intercept = taus[i, r, c].pieces[p]
-        service = problem.services[i, r]
-        room = min(c * service.batch_limit, service.capacity)
+        room = _room(problem, i, r, c)
         full = problem.by_name[i].unit_overhead + c * intercept + slope * room
         paid = sum(n * m._paid[i, r, c, n] for _, _, q, n in by_pair[i, r] if q == c)
         return paid >= full / T * m._counted[i, r, c] - slope * room / T * m._room[i, r, c]
@@ -304,9 +288,6 @@ def add_limits(m: pyo.ConcreteModel, problem: Problem) -> None:
         if covered:
             m.quota.add(sum(m.units[i] for i in covered) <= quota.max_units)
     least = {i: count for i, count in problem.min_units.items() if count > 0}
-    for i in least:
-        if i not in m.RESOURCES:
-            raise InfeasibleError(f"min_units asks for {least[i]} units of {i}, which {problem.rejected[i]}", "units")
     m.min_units = pyo.Constraint(list(least), rule=lambda m, i: m.units[i] >= least[i])
     limits = problem.unit_limits
     if problem.max_types is not None and problem.max_types < len(limits):
@@ -328,27 +309,36 @@ def add_objectives(m: pyo.ConcreteModel, problem: Problem) -> None:
     The coefficients are fixed at the largest batch b̄, so that waste never counts as use. Numerator and denominator are
     in units of the largest there is to use.
     """
+    demands = problem.demand_by_name
     if problem.utilization == "compute":
-        scale = sum(d.workload.flops_per_sample * d.samples for d in problem.demand_by_name.values())
+        scale = sum(d.workload.flops_per_sample * d.samples for d in demands.values())
         used: object = 1.0
-        rented = {i: peak_of(problem, i) for i in m.RESOURCES}
     else:
-        per_sample = {pair: _use(problem, *pair) for pair in problem.services}
-        scale = max(use * problem.demand_by_name[r].samples for (_, r), use in per_sample.items())
+        per_sample = {pair: use_of(problem, *pair) for pair in problem.services}
+        scale = max(use * demands[r].samples for (_, r), use in per_sample.items())
         used = sum(use / scale * m.samples[pair] for pair, use in per_sample.items())
-        memory = problem.utilization == "memory"
-        rented = {i: problem.by_name[i].memory if memory else problem.by_name[i].memory_bandwidth for i in m.RESOURCES}
-    m.utilization = Ratio(used, sum(rented[i] / scale * m.billed[i] for i in m.RESOURCES), "maximize", "utilization")
+    rented = sum(rented_of(problem, i) / scale * m.billed[i] for i in m.RESOURCES)
+    m.utilization = Ratio(used, rented, "maximize", "utilization")
 
 
-def _use(problem: Problem, i: str, r: str) -> float:
-    """Bytes moved, or byte-seconds occupied, per sample at the largest batch (all the demand where none limits it)."""
-    service, demand = problem.services[i, r], problem.demand_by_name[r]
-    batch = service.batch_limit if math.isfinite(service.batch_limit) else max(demand.samples, service.step)
+def use_of(problem: Problem, i: str, r: str) -> float:
+    """What a sample uses of what is rented: FLOP, bytes moved, or byte-seconds occupied, at the largest batch."""
+    service, workload = problem.services[i, r], problem.demand_by_name[r].workload
+    if problem.utilization == "compute":
+        return workload.flops_per_sample
+    batch = service.batch_limit
     accelerator_batch = batch / service.step
     if problem.utilization == "bandwidth":
-        return service.step * float(demand.workload.traffic(accelerator_batch)) / batch
-    return service.step * float(demand.workload.footprint(accelerator_batch)) * service.tau.at(batch) / batch
+        return service.step * float(workload.traffic(accelerator_batch)) / batch
+    return service.step * float(workload.footprint(accelerator_batch)) * service.tau.at(batch) / batch
+
+
+def rented_of(problem: Problem, i: str) -> float:
+    """What a unit offers of it: peak FLOP/s, bandwidth in B/s or memory in B."""
+    if problem.utilization == "compute":
+        return peak_of(problem, i)
+    resource = problem.by_name[i]
+    return resource.memory if problem.utilization == "memory" else resource.memory_bandwidth
 
 
 def peak_of(problem: Problem, name: str) -> float:
