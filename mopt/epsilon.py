@@ -15,7 +15,8 @@ import numpy as np
 from mopt.errors import Fault, InputError, SolverError
 from mopt.front import Certificate, ParetoFront
 from mopt.front_io import load_front
-from mopt.methods import Method, Outline, Piece, choose
+from mopt.highs import Highs
+from mopt.methods import MakeSolver, Method, Outline, Piece, choose
 from mopt.point import Point, Segment
 from mopt.progress import Progress
 from mopt.segments import Place
@@ -89,6 +90,14 @@ def solve_epsilon_front(
     return front
 
 
+def trace_again(task: Task, wanted: tuple[Fraction | None, Fraction | None], solver: MakeSolver,
+                time_limit: float | None) -> ParetoFront:
+    """The front of a task by another solver: what a verification compares with."""
+    run = _Run(task, wanted, time_limit, None, None, None, None, solver=solver)
+    with Progress(False) as bar:
+        return run.front(bar)
+
+
 def _wanted(
     resolution: float | tuple[float, float] | None, time_limit: float | None, max_points: int | None
 ) -> tuple[Fraction | None, Fraction | None]:
@@ -128,11 +137,12 @@ class _Run:
     last: Candidate | None = None
     outline: Outline | None = None
     session: Session | None = None
+    solver: MakeSolver = Highs
     began: float = field(default_factory=time.perf_counter)
     saved: float = field(default_factory=time.perf_counter)
 
     def front(self, bar: Progress) -> ParetoFront:
-        self.session, method = choose(self.task, self.wanted)
+        self.session, method = choose(self.task, self.wanted, self.solver)
         if self.session is not None and self.time_limit is not None:
             self.session.deadline = self.began + self.time_limit
         why = ""
@@ -278,6 +288,7 @@ class _Run:
                 exactness="nothing is proven" if outline is None else outline.exactness,
                 solves=statistics.solves,
                 resolution=resolution,
+                exact=outline is not None and outline.exact,
             ),
             statistics={
                 "points": len(self.points),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from mopt.verify import Verification
+
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
@@ -41,6 +43,8 @@ class Certificate:
     resolution : (float, float)
         Step per objective: every nondominated point has a returned one no worse by more than this in each; 0 where
         none is needed.
+    exact : bool
+        Whether no nondominated point at all is missing: the steps are then those of the lattice that values lie on.
     """
 
     __pydantic_config__ = STORED
@@ -50,6 +54,7 @@ class Certificate:
     exactness: str
     solves: int
     resolution: tuple[float, float]
+    exact: bool = False
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -172,6 +177,42 @@ class ParetoFront:
     def pieces(self) -> tuple[Point | Segment, ...]:
         """The segments and the points that are no end of one, from best to worst in the first objective."""
         return geometry.pieces_of(self.points, self.segments, self.senses)
+
+    def verify(
+        self, target: object = None, objectives: tuple[object, object] | None = None, *, time_limit: float | None = None
+    ) -> Verification:
+        """Check the front again: that its points are attained, and that nothing dominates or is missing between them.
+
+        Attainment is worked out without the solver, from the model's data in exact arithmetic. Non-domination is proven
+        anew with a model whose rows and columns are in another order and otherwise scaled, and another random seed.
+
+        Parameters
+        ----------
+        target, objectives
+            What the front was solved for; not needed in the session that solved it.
+        time_limit : float, optional
+            Seconds for the second proof; what it doesn't reach is reported as unchecked.
+
+        Raises
+        ------
+        InputError
+            If the target isn't known (a front read from a file) and not given.
+        """
+        from mopt.verify import verify
+
+        if target is None:
+            target, objectives = self._solved_for()
+        return verify(self, target, objectives, time_limit)
+
+    def _solved_for(self) -> tuple[object, tuple[object, object] | None]:
+        source: tuple[object, tuple[object, object] | None] | None = self.__dict__.get("_source")
+        if source is None:
+            raise InputError([Fault("", "front", "target", None, "give verify() the problem or model, this front was read")])
+        return source
+
+    def __getstate__(self) -> dict[str, object]:
+        # The target (perhaps a Pyomo model) and what can be computed again don't travel.
+        return {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}
 
     def at(self, **value: float) -> Point:
         """The best point within a value of one objective: `at(cost=2.5)` or `at(utilization=0.4)`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -13,11 +13,11 @@ from mopt.errors import Fault, InfeasibleError, InputError, SolverError
 from mopt.fractional import Quotient, RatioSweep, ratio_sweep
 from mopt.highs import Highs, Settings
 from mopt.lattice import lattice_step
-from mopt.linear_model import Form
+from mopt.linear_model import Form, LinearModel, Vector
 from mopt.mixed import GenericCheck
 from mopt.point import Proof
 from mopt.segments import Edge, Place, Search
-from mopt.session import Answer, Candidate, Scale, Session, UnboundedError
+from mopt.session import Answer, Backend, Candidate, Scale, Session, UnboundedError
 from mopt.sweep import LARGEST_WEIGHTED, Found, Grid, lexicographic, sweep
 from mopt.task import Task
 
@@ -41,6 +41,7 @@ class Outline:
     exactness: str
     steps: Pair
     ends: tuple[Candidate, Candidate]
+    exact: bool
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,19 @@ class Method(Protocol):
         """The front from its best first objective on, or from where an earlier run stopped."""
 
 
-def choose(task: Task, wanted: Wanted) -> tuple[Session | None, Method]:
-    """The method for a task."""
+MakeSolver = Callable[[LinearModel, Sequence[Vector]], Backend]
+
+
+def choose(task: Task, wanted: Wanted, solver: MakeSolver = Highs) -> tuple[Session | None, Method]:
+    """The method for a task; `solver` makes the solver of a model with extra rows."""
     if task.enumerate is not None:
         return None, Enumeration(task, wanted)
     steps = tuple(lattice_step(form, task.model, with_constant=task.fractional) for form in task.forms)
     if task.fractional:
-        session = _session(task, _scale_of(task.forms, steps))
+        session = _session(task, _scale_of(task.forms, steps), solver)
         return session, RatioMethod(task, session, steps, wanted)
     grid, scale = _grid_of_ends(task.forms, steps)
-    session = _session(task, scale)
+    session = _session(task, scale, solver)
     continuous = [bool(np.any(form.coefficients[~task.model.integer])) for form in task.forms]
     if all(continuous) and not task.finite:
         assert isinstance(task.check, GenericCheck)
@@ -80,10 +84,10 @@ def choose(task: Task, wanted: Wanted) -> tuple[Session | None, Method]:
     return session, SweepMethod(task, session, grid, (steps[0], steps[1]), wanted)
 
 
-def _session(task: Task, scale: Scale) -> Session:
+def _session(task: Task, scale: Scale, solver: MakeSolver) -> Session:
     # Continuous values are found anew once the integers are whole: a MIP solution that leans on tolerances breaks then.
     settings = TIGHT if isinstance(task.check, GenericCheck) and not task.model.integer.all() else {}
-    return Session(lambda rows: Highs(task.model, rows), task.forms, task.check, scale, settings)
+    return Session(lambda rows: solver(task.model, rows), task.forms, task.check, scale, settings)
 
 
 # -- Enumeration -----------------------------------------------------------------------------------------------------
@@ -118,6 +122,7 @@ class Enumeration:
             "exact: every choice of units was evaluated, each with its shortest elapsed time",
             steps,
             (points[0], points[-1]),
+            self._wanted == (None, None),
         )
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
@@ -179,6 +184,7 @@ class SweepMethod:
         return Outline(
             "weighted sweep" if grid.weight else "two-stage sweep", reason + given, exactness,
             (grid.steps[0], grid.steps[1]), (self._ends[0].candidate, self._ends[1].candidate),
+            all(lattice),
         )
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
@@ -224,6 +230,7 @@ class SegmentMethod:
             "exact at the resolution: segments and points, no choice of integers gets below them by more than a step",
             (grid.steps[0], grid.steps[1]),
             (self._ends[0].candidate, self._ends[1].candidate),
+            False,
         )
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
@@ -279,6 +286,7 @@ class RatioMethod:
             else "exact at the resolution: every nondominated point has a returned one no worse by more than a step",
             (Fraction(0) if self._exact(0) is not None else steps[0], Fraction(0) if exact else steps[1]),
             (self._ends[0][0], self._ends[1][0]),
+            exact and self._exact(0) is not None,
         )
 
     def _find_ends(

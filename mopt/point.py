@@ -188,6 +188,22 @@ class Point:
         """Bytes in use on each accelerator, by (resource, workload)."""
         return self._plan().memory
 
+    def load_into(self, model: Any) -> None:
+        """Set the variables of a Pyomo model to this point's values, by name.
+
+        Raises
+        ------
+        InputError
+            If the model lacks a variable; none is set then.
+        """
+        found = {name: model.find_component(name) for name in self.variables}
+        missing = [name for name, variable in found.items() if variable is None]
+        if missing:
+            raise InputError(f"the model has no variable {', '.join(missing[:5])}: this point is of another model")
+        for name, variable in found.items():
+            if not variable.fixed:
+                variable.set_value(self.variables[name], skip_validation=True)
+
     def _plan(self) -> Plan:
         if self.plan is None:
             raise InputError("this point has no plan: its front is not of a Problem; see `variables`")
