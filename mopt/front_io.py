@@ -31,10 +31,14 @@ class _File(_Header):
     front: ParetoFront
 
 
+def front_json(front: ParetoFront) -> str:
+    """The text of a front's JSON file; floats keep every digit, exact values are written as "p/q"."""
+    return _File(format=FORMAT, version=VERSION, front=front).model_dump_json(indent=1) + "\n"
+
+
 def save_front(front: ParetoFront, path: str | PathLike[str]) -> None:
-    """Write a front to a JSON file; floats keep every digit, exact values are written as "p/q"."""
-    text = _File(format=FORMAT, version=VERSION, front=front).model_dump_json(indent=1)
-    Path(path).write_text(text + "\n", encoding="utf-8")
+    """Write a front to a JSON file."""
+    Path(path).write_text(front_json(front), encoding="utf-8")
 
 
 def load_front(path: str | PathLike[str]) -> ParetoFront:

@@ -44,7 +44,7 @@ from mopt.record import faults_of
 from mopt.resource import PRECISIONS, Count, Efficiency, NonNegative, Positive, Resource
 from mopt.toml_tables import TomlTable, load_toml, plain_number, read_table, table_label
 from mopt.workload import Workload
-from mopt.workload_files import load_workload, workload_from_dict, workload_to_dict
+from mopt.workload_files import is_path, load_workload, workload_from_dict, workload_to_dict
 
 T = TypeVar("T")
 Units = Annotated[int, Field(ge=0)]
@@ -290,8 +290,7 @@ class _Reader:
                 return None
         if not isinstance(entry, str):
             return None  # a fault of the table that it stands in
-        is_path = entry.endswith(".toml") or os.path.dirname(entry)
-        return self._made(lambda: load_workload(self.folder / entry if is_path else entry), record)
+        return self._made(lambda: load_workload(self.folder / entry if is_path(entry) else entry), record)
 
     def _demand(self, table: Any, record: str) -> Demand | None:
         before = len(self.faults)

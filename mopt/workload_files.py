@@ -104,9 +104,14 @@ def load_workload(name_or_path: str | os.PathLike[str]) -> Workload:
     InputError
         If there is no such workload or file, or if anything in the file is wrong: all faults of the file at once.
     """
-    if isinstance(name_or_path, str) and not (name_or_path.endswith(".toml") or os.path.dirname(name_or_path)):
+    if isinstance(name_or_path, str) and not is_path(name_or_path):
         return _load_file(_shipped_file(name_or_path))
     return _load_file(Path(name_or_path))
+
+
+def is_path(name_or_path: str) -> bool:
+    """Whether a text that names a workload is the path of a file."""
+    return name_or_path.endswith(".toml") or bool(os.path.dirname(name_or_path))
 
 
 def list_workloads() -> list[str]:
