@@ -15,7 +15,7 @@ import numpy as np
 from mopt.errors import Fault, InputError, SolverError
 from mopt.front import Certificate, ParetoFront
 from mopt.front_io import load_front
-from mopt.highs import Highs
+from mopt.highs import Highs, known_options
 from mopt.methods import MakeSolver, Method, Outline, Piece, choose
 from mopt.point import Point, Segment
 from mopt.progress import Progress
@@ -34,11 +34,13 @@ def solve_epsilon_front(
     resolution: float | tuple[float, float] | None = None,
     time_limit: float | None = None,
     max_points: int | None = None,
+    workers: int | Any = 1,
     progress: bool = False,
     callback: Callable[[Point], object] | None = None,
     start: ParetoFront | None = None,
     checkpoint: str | PathLike[str] | None = None,
     resume: str | PathLike[str] | None = None,
+    solver_options: Mapping[str, float | int | str | bool] | None = None,
 ) -> ParetoFront:
     """The exact Pareto front of a problem, of its model, or of any bi-objective Pyomo MILP.
 
@@ -55,6 +57,9 @@ def solve_epsilon_front(
         Seconds. A front cut short has `complete` False and says what is still open.
     max_points : int, optional
         Points (of segments: pieces) after which to stop, likewise.
+    workers : int or object with a `map`
+        Threads that share the sweep of a finite front: the same front, sooner. Anything else must run functions in this
+        process. Enumeration, segments and ratios use one thread.
     progress : bool
         Show a progress bar on stderr.
     callback : callable, optional
@@ -65,6 +70,8 @@ def solve_epsilon_front(
         File that the front so far is saved to, every second and at the end, whatever ends the run.
     resume : path, optional
         Such a file, to go on from.
+    solver_options : mapping, optional
+        HiGHS options by name, on top of mopt's own.
 
     Raises
     ------
@@ -76,6 +83,7 @@ def solve_epsilon_front(
         If the solver contradicts what is known with all settings; its `front` holds what was found before.
     """
     wanted = _wanted(resolution, time_limit, max_points)
+    _check_workers(workers, solver_options)
     if start is not None and resume is not None:
         raise InputError([Fault("", "solve_epsilon_front", "resume", str(resume), "not together with start")])
     if resume is not None:
@@ -83,11 +91,25 @@ def solve_epsilon_front(
     if start is not None and start.complete:
         return start
     task = task_of(target, objectives)
-    run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint)
+    run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint, workers, solver_options)
     with Progress(progress) as bar:
         front = run.front(bar)
     object.__setattr__(front, "_source", (target, objectives))
     return front
+
+
+def _check_workers(workers: Any, options: Mapping[str, Any] | None) -> None:
+    faults = []
+    whole = isinstance(workers, int) and not isinstance(workers, bool)
+    if (workers < 1) if whole else not hasattr(workers, "map"):
+        faults.append(Fault("", "solve_epsilon_front", "workers", workers, "must be at least 1, or an object with a map"))
+    known = known_options(options or {})
+    faults += [
+        Fault("", "solve_epsilon_front", f"solver_options[{name}]", value, "HiGHS has no such option or value")
+        for name, value in (options or {}).items() if not known[name]
+    ]
+    if faults:
+        raise InputError(faults)
 
 
 def trace_again(task: Task, wanted: tuple[Fraction | None, Fraction | None], solver: MakeSolver,
@@ -131,6 +153,8 @@ class _Run:
     callback: Callable[[Point], object] | None
     start: ParetoFront | None
     checkpoint: str | PathLike[str] | None
+    workers: int | Any = 1
+    options: Mapping[str, float | int | str | bool] | None = None
     points: list[Point] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     place: Place | None = None
@@ -142,7 +166,7 @@ class _Run:
     saved: float = field(default_factory=time.perf_counter)
 
     def front(self, bar: Progress) -> ParetoFront:
-        self.session, method = choose(self.task, self.wanted, self.solver)
+        self.session, method = choose(self.task, self.wanted, self.solver, self.workers, self.options)
         if self.session is not None and self.time_limit is not None:
             self.session.deadline = self.began + self.time_limit
         why = ""

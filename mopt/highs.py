@@ -168,6 +168,13 @@ class Highs:
         return Outcome(status, x, bound, time.perf_counter() - started, dict(settings), str(h.getModelStatus()))
 
 
+def known_options(options: Settings) -> dict[str, bool]:
+    """Of each option, whether HiGHS takes it."""
+    h = highspy.Highs()
+    h.silent()
+    return {name: h.setOptionValue(name, value) == highspy.HighsStatus.kOk for name, value in options.items()}
+
+
 def scaling(model: LinearModel) -> tuple[Vector, Vector]:
     """Row and column factors, powers of two, that narrow a wide range of coefficients; ones where it is narrow.
 

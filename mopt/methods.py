@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from mopt.highs import Highs, Settings
 from mopt.lattice import lattice_step
 from mopt.linear_model import Form, LinearModel, Vector
 from mopt.mixed import GenericCheck
+from mopt.parallel import parallel_sweep
 from mopt.point import Proof
 from mopt.segments import Edge, Place, Search
 from mopt.session import Answer, Backend, Candidate, Scale, Session, UnboundedError
@@ -67,27 +68,43 @@ class Method(Protocol):
 MakeSolver = Callable[[LinearModel, Sequence[Vector]], Backend]
 
 
-def choose(task: Task, wanted: Wanted, solver: MakeSolver = Highs) -> tuple[Session | None, Method]:
-    """The method for a task; `solver` makes the solver of a model with extra rows."""
+def choose(
+    task: Task,
+    wanted: Wanted,
+    solver: MakeSolver = Highs,
+    workers: int | Any = 1,
+    options: Settings | None = None,
+) -> tuple[Session | None, Method]:
+    """The method for a task.
+
+    Parameters
+    ----------
+    solver : callable
+        Makes the solver of a model with extra rows.
+    workers : int or object with a `map`
+        Threads that share the work, where the method can.
+    options : mapping, optional
+        Solver options of the user's.
+    """
     if task.enumerate is not None:
         return None, Enumeration(task, wanted)
     steps = tuple(lattice_step(form, task.model, with_constant=task.fractional) for form in task.forms)
     if task.fractional:
-        session = _session(task, _scale_of(task.forms, steps), solver)
+        session = _session(task, _scale_of(task.forms, steps), solver, options)
         return session, RatioMethod(task, session, steps, wanted)
     grid, scale = _grid_of_ends(task.forms, steps)
-    session = _session(task, scale, solver)
+    session = _session(task, scale, solver, options)
     continuous = [bool(np.any(form.coefficients[~task.model.integer])) for form in task.forms]
     if all(continuous) and not task.finite:
         assert isinstance(task.check, GenericCheck)
         return session, SegmentMethod(task, session, grid, wanted)
-    return session, SweepMethod(task, session, grid, (steps[0], steps[1]), wanted)
+    return session, SweepMethod(task, session, grid, (steps[0], steps[1]), wanted, workers)
 
 
-def _session(task: Task, scale: Scale, solver: MakeSolver) -> Session:
+def _session(task: Task, scale: Scale, solver: MakeSolver, options: Settings | None) -> Session:
     # Continuous values are found anew once the integers are whole: a MIP solution that leans on tolerances breaks then.
     settings = TIGHT if isinstance(task.check, GenericCheck) and not task.model.integer.all() else {}
-    return Session(lambda rows: solver(task.model, rows), task.forms, task.check, scale, settings)
+    return Session(lambda rows: solver(task.model, rows), task.forms, task.check, scale, {**settings, **(options or {})})
 
 
 # -- Enumeration -----------------------------------------------------------------------------------------------------
@@ -157,9 +174,16 @@ class SweepMethod:
     """Finite fronts: both ends, then point by point."""
 
     def __init__(
-        self, task: Task, session: Session, grid: Grid, steps: tuple[Fraction | None, Fraction | None], wanted: Wanted
+        self,
+        task: Task,
+        session: Session,
+        grid: Grid,
+        steps: tuple[Fraction | None, Fraction | None],
+        wanted: Wanted,
+        workers: int | Any,
     ) -> None:
         self._task, self._session, self._grid, self._steps, self._wanted = task, session, grid, steps, wanted
+        self._workers = workers
         self._ends: tuple[Found, Found] | None = None
 
     def outline(self) -> Outline:
@@ -197,7 +221,11 @@ class SweepMethod:
             start = Found(last, start.answer, start.weighted)
         if start.values[1] - end.values[1] < self._grid.skip[1]:
             return
-        for found in sweep(self._session, self._grid, start, end):
+        if self._workers == 1:
+            between = sweep(self._session, self._grid, start, end)
+        else:
+            between = parallel_sweep(self._session, self._grid, start, end, self._workers)
+        for found in between:
             yield self._piece(found)
         yield self._piece(end)
 

@@ -73,6 +73,10 @@ class GenericCheck:
             return self.slice_candidate(whole, self.slice.solve(whole, cost, upper, lines))
         return None if self._model.violations(whole) else self.candidate(whole)
 
+    def fork(self) -> GenericCheck:
+        """One with a slice of its own."""
+        return GenericCheck(self._model, self._forms)
+
     def again(self, x: Vector) -> Candidate | None:
         """The candidate of a solution, without asking the solver."""
         return None if self._model.violations(x) else self.candidate(x)

@@ -67,6 +67,9 @@ class Check(Protocol):
     ) -> Candidate | None:
         """Given also what was solved for, so that continuous values can be found anew once the integers are whole."""
 
+    def fork(self) -> Check:
+        """One for another thread."""
+
     def again(self, x: Vector) -> Candidate | None:
         """The candidate of a solution that is known, without asking the solver."""
 
@@ -96,6 +99,12 @@ class Statistics:
     solves: int = 0
     solver_seconds: float = 0.0
     retried: list[str] = field(default_factory=list)
+
+    def add(self, other: Statistics) -> None:
+        """Count another session's work in."""
+        self.solves += other.solves
+        self.solver_seconds += other.solver_seconds
+        self.retried += other.retried
 
 
 @dataclass(frozen=True)
@@ -161,6 +170,12 @@ class Session:
         self._constants = tuple(form.constant / unit for form, unit in pairs)
         self._backend = self._make_backend(self._rows)
         self._check.rescale(self._rows)
+
+    def fork(self) -> Session:
+        """Another session with a solver of its own, which knows what this one knows."""
+        made = Session(self._make_backend, self._forms, self._check.fork(), self.scale, self._tried[0])
+        made.known, made.deadline = list(self.known), self.deadline
+        return made
 
     def minimize(
         self,

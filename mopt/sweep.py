@@ -89,20 +89,36 @@ def sweep(session: Session, grid: Grid, start: Found, end: Found) -> Iterator[Fo
     Contradiction
         If a new point dominates the last one.
     """
-    last = start
-    while last.values[1] - grid.skip[1] >= end.values[1]:
-        bound = last.values[1] - grid.skip[1]
-        if grid.weight is None:
-            found = lexicographic(session, grid, (0, 1), bound)
-        else:
-            answer = session.minimize((grid.weight, 1.0), (None, bound))
-            found = None if answer is None else Found(answer.candidate, answer, weighted=True)
-        if found is None:
-            raise SolverError("the solver finds no solution within the range of the ends")
-        if found.values[0] <= last.values[0] - 2 * grid.slack[0]:
-            raise Contradiction
-        if found.values[1] <= end.values[1] + grid.slack[1] and found.values[0] >= end.values[0] - grid.slack[0]:
-            return
-        yield found
-        last = found
+    last: Found | None = start
+    while last is not None and (last := step_on(session, grid, last, end)) is not None:
+        yield last
 
+
+def step_on(session: Session, grid: Grid, last: Found, end: Found) -> Found | None:
+    """The point after another; None if that is the end.
+
+    Raises
+    ------
+    Contradiction
+        If it dominates the last one.
+    """
+    bound = last.values[1] - grid.skip[1]
+    if bound < end.values[1]:
+        return None
+    found = advance(session, grid, bound, end)
+    if found is not None and found.values[0] <= last.values[0] - 2 * grid.slack[0]:
+        raise Contradiction
+    return found
+
+
+def advance(session: Session, grid: Grid, bound: Fraction, end: Found) -> Found | None:
+    """The best point with the second objective at most a bound; None if that is the end."""
+    if grid.weight is None:
+        found = lexicographic(session, grid, (0, 1), bound)
+    else:
+        answer = session.minimize((grid.weight, 1.0), (None, bound))
+        found = None if answer is None else Found(answer.candidate, answer, weighted=True)
+    if found is None:
+        raise SolverError("the solver finds no solution within the range of the ends")
+    reached = found.values[1] <= end.values[1] + grid.slack[1] and found.values[0] >= end.values[0] - grid.slack[0]
+    return None if reached else found

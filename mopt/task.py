@@ -176,6 +176,10 @@ class _ProblemCheck:
     ) -> Candidate | None:
         return self.again(x)
 
+    def fork(self) -> _ProblemCheck:
+        """Itself: it keeps nothing."""
+        return self
+
     def again(self, x: Vector) -> Candidate | None:
         """The candidate of a solution, without asking the solver."""
         worth = self._evaluator.worth(self._choice_of(x))
