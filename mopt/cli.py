@@ -33,6 +33,9 @@ class _Commands(TyperGroup):
             what = {InfeasibleError: "no plan", SolverError: "solver"}.get(type(error), "error")
             typer.echo(f"{what}: {error}", err=True)
             raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+        except KeyboardInterrupt:  # during a solve the front so far comes back instead
+            typer.echo("interrupted before there was anything to show", err=True)
+            raise typer.Exit(1) from None
 
 
 app = typer.Typer(

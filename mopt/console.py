@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from mopt.catalog import Catalog
@@ -36,27 +36,38 @@ _REASONS = {
 }
 # More samples than a unit can do in any period one would ask about.
 _ANY_NUMBER = 1e15
+# Columns of sentences, wrapped to no less than this; all others have one line a row.
+_PROSE = ("sample", "because")
+_LEAST_PROSE = 20
 # Many reasons of few offers each say less than the commonest.
 _MOST_REASONS = 6
 
 
-def _console() -> Console:
-    return Console() if sys.stdout.isatty() else Console(width=_WIDE)
+def _console(least: int = 0) -> Console:
+    """A console that is wide enough, though the terminal may not be: better wrapped than cut off."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.width = max(console.width if console.is_terminal else _WIDE, least)
+    return console
 
 
 def _say(text: str) -> None:
-    _console().print(escape(text), soft_wrap=True, highlight=False)
+    _console().print(text, soft_wrap=True)
 
 
 def _table(columns: Iterable[str], *, left: Sequence[str] = ()) -> Table:
     """A table of numbers; columns named in `left` hold text."""
-    table = Table()
+    table = Table(box=box.SIMPLE_HEAD)
     for column in columns:
-        if column in left:
-            table.add_column(escape(column), overflow="fold")
-        else:
-            table.add_column(escape(column), justify="right", no_wrap=True)
+        table.add_column(column, justify="left" if column in left else "right", no_wrap=column not in _PROSE)
     return table
+
+
+def _print(table: Table) -> None:
+    for column in table.columns:
+        longest = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
+        column.min_width = longest if column.no_wrap else min(longest, _LEAST_PROSE)
+    padding = 3
+    _console(sum((column.min_width or 0) + padding for column in table.columns) + padding).print(table)
 
 
 def print_front(front: ParetoFront, problem: Problem) -> None:
@@ -79,9 +90,8 @@ def print_front(front: ParetoFront, problem: Problem) -> None:
         for line in _plan_lines(plan, prefix, several):
             table.add_row(*head, *line)
             head = [""] * len(head)
-        table.add_section()
     if front.points:
-        _console().print(table)
+        _print(table)
     if prefix and front.points:
         _say(f"resources are {prefix}NAME")
     for text in _statements(front):
@@ -106,8 +116,8 @@ def _plan_lines(plan: Plan, prefix: str, several: bool) -> Iterator[tuple[str, .
         batch = plan.batch.get((resource, workload))
         yield (
             str(units),
-            escape(resource.removeprefix(prefix)),
-            *([escape(workload)] if several else []),
+            resource.removeprefix(prefix),
+            *([workload] if several else []),
             _count(samples),
             "" if batch is None else _count(batch),
         )
@@ -168,8 +178,8 @@ def print_reasons(title: str, reasons: Mapping[str, str]) -> None:
     if reasons:
         table = _table((title, "because"), left=(title, "because"))
         for name, reason in reasons.items():
-            table.add_row(escape(name), escape(reason))
-        _console().print(table)
+            table.add_row(name, reason)
+        _print(table)
     _say(f"{title}: {len(reasons)}")
 
 
@@ -181,15 +191,15 @@ def print_catalog(catalog: Catalog, precision: str) -> None:
     for resource in catalog:
         value = resource.peak(precision)
         table.add_row(
-            escape(resource.name),
-            escape(f"{resource.accelerator_count} × {resource.accelerator}" if resource.accelerator else ""),
+            resource.name,
+            f"{resource.accelerator_count} × {resource.accelerator}" if resource.accelerator else "",
             f"{resource.memory / 1e9:.4g}",
             f"{resource.memory_bandwidth / 1e9:.4g}",
             "" if value is None else f"{value / 1e12:.4g}",
             "" if value is None else f"{resource.ridge_point(precision):.3g}",
             f"{resource.price_per_hour:.6g}",
         )
-    _console().print(table)
+    _print(table)
     kept_out = f"; {len(catalog.rejected)} kept out (--rejected lists them)" if catalog.rejected else ""
     _say(f"{len(catalog)} offer{'s' * (len(catalog) != 1)}{kept_out}")
 
@@ -203,17 +213,17 @@ def print_workloads(workloads: Iterable[Workload], batch: int) -> None:
     )  # fmt: skip
     for workload in workloads:
         table.add_row(
-            escape(workload.name),
+            workload.name,
             workload.mode,
             workload.precision,
-            escape(workload.sample),
+            workload.sample,
             f"{workload.flops_per_sample / 1e9:.4g}",
             f"{workload.bytes_per_sample / 1e6:.4g}",
             f"{workload.bytes_fixed / 1e6:.4g}",
             f"{workload.arithmetic_intensity(batch):.4g}",
             f"{workload.footprint(1) / 1e9:.4g}",
         )
-    _console().print(table)
+    _print(table)
     _say("MB/launch is moved once a launch, whatever the batch (weights); least GB is the memory of a batch of 1")
 
 
@@ -252,7 +262,7 @@ def _print_pieces(tau: PiecewiseLinear, low: float, high: float) -> None:
     ends.append(high)
     for (slope, intercept), start, end in zip(tau.pieces, ends[:-1], ends[1:], strict=True):
         table.add_row(f"{start:.4g}", f"{end:.6g}", f"{1e3 * intercept:.4g} ms + {1e6 * slope:.4g} µs · batch")
-    _console().print(table)
+    _print(table)
 
 
 def _print_batches(resource: Resource, workload: Workload, tau: PiecewiseLinear, largest: float, peak: float) -> None:
@@ -275,7 +285,7 @@ def _print_batches(resource: Resource, workload: Workload, tau: PiecewiseLinear,
             f"{100 * flops / seconds / peak:.2f}",
             f"{resource.price_per_hour / 3600 * seconds / batch * 1e6:.4g}",
         )
-    _console().print(table)
+    _print(table)
 
 
 def _batches(g: int, largest: float) -> list[float]:
