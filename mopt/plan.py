@@ -1,4 +1,4 @@
-"""Plans from integers: what a choice of units costs and does, worked out from the problem's data in exact arithmetic."""
+"""Plans from integers: what a choice of units costs and does, from the problem's data in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from mopt.point import Plan
 from mopt.problem import Problem
+from mopt.service import even
 
 Pair = tuple[str, str]
 
@@ -49,7 +50,7 @@ class Evaluator:
         self._price = {i: decimal(problem.by_name[i].price_per_hour) / 3600 for i in peaks}
         self._peak = {i: decimal(peak) for i, peak in peaks.items()}
         self._period = decimal(problem.time_limit)
-        self._pieces: dict[tuple[Pair, int], list[tuple[Fraction, Fraction]]] = {}
+        self._pieces: dict[Pair, list[tuple[Fraction, Fraction]]] = {}
 
     def worth(self, choice: Choice) -> Worth | None:
         """Exact objectives; None if the choice breaks a limit of the problem."""
@@ -73,15 +74,17 @@ class Evaluator:
         Samples are shared in proportion to what each pair's units can do, or to `loads` where these are given.
         """
         problem = self.problem
-        samples: dict[Pair, int] = {}
+        samples: dict[Pair, float] = {}
         for r, demand in problem.demand_by_name.items():
             pairs = [pair for pair, n in choice.dedicated.items() if pair[1] == r and n]
-            room = {pair: loads[pair] if loads else self._room(choice, pair, worth.span) for pair in pairs}
-            samples |= spread(int(demand.samples), room, {pair: self._most(choice, pair) for pair in pairs})
+            room = {pair: max(loads[pair], 0.0) if loads else self._room(choice, pair, worth.span) for pair in pairs}
+            if problem.whole:
+                samples |= spread(int(demand.samples), room, {pair: self._most(choice, pair) for pair in pairs})
+            else:
+                samples |= {pair: demand.samples * value / math.fsum(room.values()) for pair, value in room.items()}
         period = float(self._period if worth.span is None else worth.span)
         units: dict[str, int] = {}
-        launches: dict[Pair, float] = {}
-        busy, batch, memory = {}, {}, {}
+        launches, busy, batch, memory = {}, {}, {}, {}
         slowest = 0.0
         for pair, n in choice.dedicated.items():
             if not n:
@@ -91,20 +94,19 @@ class Evaluator:
             if not samples.get(pair):
                 continue
             service = problem.services[pair]
-            low, extra = divmod(samples[pair], n)
-            count = choice.counts.get(pair)
-            shares = [(low + 1, extra), (low, n - extra)]
-            runs = [(service.batches(load, count), times) for load, times in shares if times and load]
-            launches[pair] = sum(len(batches) * times for batches, times in runs)
-            busy[pair] = sum(math.fsum(map(service.tau.at, batches)) * times for batches, times in runs)
+            loads_of_units = even(int(samples[pair]), n) if problem.whole else [(samples[pair] / n, n)]
+            runs = [(b, times * of) for load, of in loads_of_units for b, times in service.runs(load)]
+            launches[pair] = sum(times for _, times in runs)
+            busy[pair] = math.fsum(times * service.tau.at(b) for b, times in runs)
             batch[pair] = samples[pair] / launches[pair]
-            largest = max(max(batches) for batches, _ in runs)
+            largest = max(b for b, _ in runs)
             memory[pair] = float(problem.demand_by_name[r].workload.footprint(largest / service.step))
-            overhead = problem.by_name[i].unit_overhead
-            slowest = max(slowest, *(overhead + math.fsum(map(service.tau.at, b)) for b, _ in runs))
-        notes = ()
+            heaviest = max(load for load, _ in loads_of_units)
+            slowest = max(slowest, problem.by_name[i].unit_overhead + service.busy(heaviest))
+        notes: tuple[str, ...] = ()
         if worth.span is not None and slowest > period * (1 + 1e-9):
-            notes = (f"whole samples take {slowest:.6g} s, {slowest / period - 1:.2%} over the elapsed time of even shares",)
+            excess = f"{slowest / period - 1:.2%} over the elapsed time of even shares"
+            notes = (f"whole samples take {slowest:.6g} s, {excess}",)
         several = len(problem.demand_by_name) > 1
         return Plan(
             units=units,
@@ -152,13 +154,12 @@ class Evaluator:
 
     # -- Elapsed time ------------------------------------------------------------------------------------------------
 
-    def _most(self, choice: Choice, pair: Pair) -> int:
+    def _most(self, choice: Choice, pair: Pair) -> float:
         """Samples of all units of a pair, at most."""
         service, n = self.problem.services[pair], choice.dedicated[pair]
-        most = service.capacity
         if pair in choice.counts:
-            most = min(most, choice.counts[pair] * service.batch_limit)
-        return int(n * most)
+            return n * min(service.capacity, choice.counts[pair] * service.batch_limit)
+        return n * service.capacity
 
     def _room(self, choice: Choice, pair: Pair, span: Fraction | None) -> float:
         """Samples of all units of a pair in the time there is: what loads are shared in proportion to."""
@@ -180,11 +181,10 @@ class Evaluator:
         return best, rate
 
     def _exact_pieces(self, pair: Pair) -> list[tuple[Fraction, Fraction]]:
-        key = (pair, 0)
-        if key not in self._pieces:
-            tau = self.problem.services[pair].tau
-            self._pieces[key] = [(Fraction(slope), Fraction(intercept)) for slope, intercept in tau.pieces]
-        return self._pieces[key]
+        if pair not in self._pieces:
+            pieces = self.problem.services[pair].tau.pieces
+            self._pieces[pair] = [(Fraction(slope), Fraction(intercept)) for slope, intercept in pieces]
+        return self._pieces[pair]
 
     def _span(self, choice: Choice) -> Fraction | None:
         """The shortest S in which all demands are done; None if there is none.
@@ -218,18 +218,16 @@ class Evaluator:
         return span
 
 
-def spread(total: int, room: Mapping[Pair, float], most: Mapping[Pair, int]) -> dict[Pair, int]:
+def spread(total: int, room: Mapping[Pair, float], most: Mapping[Pair, float]) -> dict[Pair, int]:
     """Whole samples in proportion to room, none above its most (largest remainders first)."""
-    whole = sum(room.values())
-    exact = {pair: min(total * value / whole, most[pair]) for pair, value in room.items()}
+    sum_of_rooms = sum(room.values())
+    exact = {pair: min(total * value / sum_of_rooms, most[pair]) for pair, value in room.items()}
     shares = {pair: math.floor(value) for pair, value in exact.items()}
     left = total - sum(shares.values())
-    for pair in sorted(shares, key=lambda pair: (shares[pair] - exact[pair], pair)):
-        extra = min(left, 1, most[pair] - shares[pair])
-        shares[pair] += extra
-        left -= extra
-    for pair in shares:  # rounding at full capacity can leave more than one sample a pair
-        extra = min(left, most[pair] - shares[pair])
-        shares[pair] += extra
-        left -= extra
+    by_remainder = sorted(shares, key=lambda pair: (shares[pair] - exact[pair], pair))
+    for limit in (1, total):  # one sample a pair; rounding at full capacity can leave more
+        for pair in by_remainder:
+            extra = min(left, limit, int(most[pair]) - shares[pair])
+            shares[pair] += extra
+            left -= extra
     return shares

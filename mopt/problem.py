@@ -14,13 +14,15 @@ from mopt.errors import Fault, InputError
 from mopt.record import record
 from mopt.resource import Count, Positive, Resource
 from mopt.roofline import launch_time
-from mopt.service import BatchLimit, Service, batch_limit, unit_capacity
+from mopt.service import BatchLimit, Service, batch_limit
 from mopt.workload import Workload
 
 Billing = Literal["reserved", "per_use", "elapsed"]
 
 ELAPSED_MAX_UNITS = 16
 ELAPSED_MAX_LAUNCHES = 4
+# Samples of a launch on one accelerator where neither memory nor latency limits them.
+LARGEST_BATCH = 10**9
 
 
 @record
@@ -143,7 +145,7 @@ class Problem:
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be computed again doesn't travel.
-        return {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}  # type: ignore[attr-defined]
+        return {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}
 
     # -- What follows from the data ----------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class Problem:
                 resource,
                 demand.workload,
                 latency_limit=demand.latency_limit,
-                available_time=self.time_limit - resource.unit_overhead if self.whole else None,
+                time_limit=self.time_limit if self.whole else None,
                 samples=demand.samples if self.whole else None,
             )
             for resource in self.resources
@@ -190,21 +192,19 @@ class Problem:
         made = {}
         for (name, demand), limit in self._limits.items():
             resource, available = self.by_name[name], self.time_limit - self.by_name[name].unit_overhead
-            if limit.batch <= 0 or available <= 0:
+            if limit.batch <= 0 or available <= 0 or resource.max_units == 0:
                 continue
             g = resource.accelerator_count
             tau = launch_time(resource, self.demand_by_name[demand].workload)
-            capacity = unit_capacity(
-                tau, g, limit.batch, available, whole=self.whole, max_launches=self.launches_per_unit
-            )
-            made[name, demand] = Service(tau, g, limit.batch, available, capacity, self.whole, self.launches_per_unit)
+            batch = min(limit.batch, LARGEST_BATCH * g)
+            made[name, demand] = Service(tau, g, batch, available, self.whole, self.launches_per_unit)
         return made
 
     @cached_property
     def refusals(self) -> dict[tuple[str, str], BatchLimit]:
         """Of each resource and demand that it can't serve, by names: why."""
         return {
-            pair: limit if limit.batch <= 0 else _no_time(self.by_name[pair[0]], self.time_limit)
+            pair: limit if limit.batch <= 0 else _refusal(self.by_name[pair[0]], self.time_limit)
             for pair, limit in self._limits.items()
             if pair not in self.services
         }
@@ -246,9 +246,13 @@ class Problem:
         return tuple(_assumptions(self))
 
 
-def _no_time(resource: Resource, time_limit: float) -> BatchLimit:
-    return BatchLimit(0, "time", f"loses unit_overhead = {resource.unit_overhead:.4g} s of a period of "
-                                 f"{time_limit:.4g} s", resource.unit_overhead)
+def _refusal(resource: Resource, time_limit: float) -> BatchLimit:
+    """Why a resource doesn't serve although there is a batch that fits."""
+    if resource.max_units == 0:
+        return BatchLimit(0, "units", "has max_units = 0", 1)
+    overhead = resource.unit_overhead
+    text = f"needs more than its overhead of {overhead:.4g} s, time_limit is {time_limit:.4g} s"
+    return BatchLimit(0, "time", text, overhead)
 
 
 def _contradictions(problem: Problem) -> Iterable[Fault]:
@@ -264,7 +268,8 @@ def _contradictions(problem: Problem) -> Iterable[Fault]:
         yield fault("resources", (), "at least one")
     single = (problem.workload, problem.samples, problem.latency_limit)
     if problem.demands and any(value is not None for value in single):
-        yield fault("demands", f"{len(problem.demands)} demands", "give either demands or workload, samples, latency_limit")
+        allowed = "give either demands or workload, samples, latency_limit"
+        yield fault("demands", f"{len(problem.demands)} demands", allowed)
     if not problem.demands:
         if problem.workload is None:
             yield fault("workload", None, "a Workload, or demands")
@@ -279,7 +284,7 @@ def _contradictions(problem: Problem) -> Iterable[Fault]:
         amounts = [problem.samples] if problem.samples is not None else [d.samples for d in problem.demands]
         for amount in amounts:
             if amount != int(amount):
-                yield fault("samples", amount, "a whole number, as launches are whole (launches='rate' takes fractions)")
+                yield fault("samples", amount, "a whole number, as launches are whole (not with launches='rate')")
     elif problem.max_launches is not None:
         yield fault("max_launches", problem.max_launches, "only with whole launches")
     known = {resource.name: resource for resource in problem.resources}
@@ -303,6 +308,9 @@ def _assumptions(problem: Problem) -> Iterable[str]:
         open_ended = [name for name in problem.unit_limits if problem.by_name[name].max_units is None]
         if open_ended:
             yield f"max_units: {ELAPSED_MAX_UNITS} units of each of {len(open_ended)} resources (default of elapsed)"
+    unlimited = sum(service.batch_limit == LARGEST_BATCH * service.step for service in problem.services.values())
+    if unlimited:
+        yield f"batch_limit: {LARGEST_BATCH:.0e} samples an accelerator on {unlimited} resources, as nothing limits it"
     ideal = [
         name
         for name in problem.unit_limits

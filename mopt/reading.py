@@ -13,7 +13,7 @@ import pyomo.environ as pyo
 from pyomo.repn import generate_standard_repn
 
 from mopt.linear_model import Vector
-from mopt.plan import Choice, Evaluator, Worth, decimal
+from mopt.plan import Choice, Evaluator, Worth
 from mopt.point import Plan
 from mopt.problem import Problem
 from mopt.session import Candidate
@@ -71,7 +71,8 @@ class ModelReader:
                 billed, units = self._values("billed", x), _total(choice.dedicated)
                 span = max((Fraction(billed[i] / n) for i, n in units.items() if n), default=Fraction(0))
             worth = Worth(Fraction(objectives[0]), Fraction(0), span)
-            return Evaluator(problem, {i: 1.0 for i in problem.unit_limits}).plan(choice, worth, objectives[1], samples)
+            evaluator = Evaluator(problem, dict.fromkeys(problem.unit_limits, 1.0))
+            return evaluator.plan(choice, worth, objectives[1], samples)
         return self._per_use(x, samples, objectives)
 
     def units_needed(self, x: Vector) -> dict[Pair, int]:
@@ -116,7 +117,7 @@ class ModelReader:
             },
             memory=memory,
             cost=objectives[0],
-            cost_per_hour=float(sum((decimal(problem.by_name[i].price_per_hour) * n for i, n in units.items()), Fraction(0))),
+            cost_per_hour=math.fsum(problem.by_name[i].price_per_hour * n for i, n in units.items()),
             utilization=objectives[1],
             time_limit=problem.time_limit,
         )
@@ -131,7 +132,7 @@ def _total(dedicated: Mapping[Pair, int]) -> dict[str, int]:
 
 
 def _exact_totals(problem: Problem, samples: dict[Pair, float]) -> dict[Pair, float]:
-    """Samples that sum to each demand: whole numbers where launches are whole, else without the solver's last digits."""
+    """Samples that sum to each demand: whole where launches are whole, else without the solver's last digits."""
     found: dict[Pair, float] = {}
     for r, demand in problem.demand_by_name.items():
         mine = {pair: b for pair, b in samples.items() if pair[1] == r}

@@ -1,74 +1,95 @@
 """Dropping resources that no plan on the front needs. The front stays the same: the same objective values.
 
-j replaces i, unit by unit, if it is nowhere worse: not dearer, no more peak to waste, no less done in the time. Among
+j replaces i, unit by unit, if it is nowhere worse: not dearer, no more rented to waste, no less done in the time. Among
 equals the first by name stays. Moving units from i to j as long as j has units left never makes a plan worse, so
 some plan for every point of the front uses i only where all resources that replace i are used up. Hence i can go if
 
 - one resource that replaces it has units enough for itself and all that it replaces, or
-- the problem allows K types and at least K resources replace i: all of them used up, and i, would be K + 1.
+- the problem allows K types and at least K resources replace i, each with as many units: one of them is then unused.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from mopt.formulation import peak_of
+from mopt.formulation import rented_of, use_of
 from mopt.problem import Problem
+from mopt.resource import Resource
 from mopt.service import Service
+from mopt.shortfall import check_servable
 
 _EPS = 1e-12
 
 
 def reduced(problem: Problem) -> tuple[Problem, dict[str, str]]:
-    """The problem without the resources that others replace, and of each of these the one that replaces it."""
-    names = list(problem.unit_limits)
-    peaks = {i: peak_of(problem, i) for i in names}
-    demands = list(problem.demand_by_name)
+    """The problem without the resources that others replace, and of each of these the one that replaces it.
+
+    Raises
+    ------
+    InfeasibleError
+        If some demand can be served by no resource, or by too few units.
+    """
+    check_servable(problem)
+    limits = problem.unit_limits
+    rented = {i: rented_of(problem, i) for i in limits}
+    needed = {i: _needed(problem, i) for i in limits}
+    spare = {i: _spare(problem, i) for i in limits}
 
     def order(i: str) -> tuple[float, float, float, str]:
-        done = sum(problem.services[i, r].capacity for r in demands if (i, r) in problem.services)
-        return problem.by_name[i].price_per_hour, peaks[i], -done, i
+        done = sum(problem.services[i, r].capacity for r in problem.demand_by_name if (i, r) in problem.services)
+        return problem.by_name[i].price_per_hour, rented[i], -done, i
 
     kept: list[str] = []
-    spare = {i: _spare(problem, i) for i in names}
     dropped: dict[str, str] = {}
-    for i in sorted(names, key=order):
-        better = [j for j in kept if _replaces(problem, peaks, j, i)] if not problem.min_units.get(i) else []
-        need = _needed(problem, i)
-        roomy = next((j for j in better if spare[j] >= need), None)
-        ample = [j for j in better if problem.unit_limits[j] >= problem.unit_limits[i]]
+    for i in sorted(limits, key=order):
+        better = [j for j in kept if _replaces(problem, rented, j, i)] if not problem.min_units.get(i) else []
+        roomy = next((j for j in better if spare[j] >= needed[i]), None)
+        ample = [j for j in better if limits[j] >= limits[i]]
         if roomy is not None:
-            spare[roomy] -= need
+            spare[roomy] -= needed[i]
             dropped[i] = roomy
         elif problem.max_types is not None and len(ample) >= problem.max_types:
             dropped[i] = ample[0]
         else:
             kept.append(i)
-    keep = set(kept)
-    resources = tuple(r for r in problem.resources if r.name in keep)
-    quotas = tuple(quota for quota in problem.quotas if any(quota.covers(r) for r in resources))
-    return replace(problem, resources=resources, quotas=quotas), dropped
+    resources = tuple(_with_units_needed(problem, problem.by_name[i]) for i in limits if i not in dropped)
+    return replace(
+        problem,
+        resources=resources,
+        quotas=tuple(quota for quota in problem.quotas if any(quota.covers(r) for r in resources)),
+        min_units={i: least for i, least in problem.min_units.items() if i in kept},
+    ), dropped
 
 
-def _needed(problem: Problem, i: str) -> float:
+def _needed(problem: Problem, i: str) -> int:
     """Units of i that any plan may want."""
     if problem.billing == "elapsed":  # a shorter S may want any number
         return problem.unit_limits[i]
     return min(problem.unit_limits[i], problem.enough_units[i])
 
 
-def _spare(problem: Problem, j: str) -> float:
-    """Units of j beyond what j itself may want."""
-    if problem.billing != "elapsed" and problem.by_name[j].max_units is None:
-        return np.inf  # its limit is then enough units for anything
-    return problem.unit_limits[j] - _needed(problem, j)
+def _spare(problem: Problem, i: str) -> float:
+    """Units of i beyond what i itself may want."""
+    if problem.billing != "elapsed" and problem.by_name[i].max_units is None:
+        return math.inf  # its limit is enough units for anything
+    return problem.unit_limits[i] - _needed(problem, i)
 
 
-def _replaces(problem: Problem, peaks: dict[str, float], j: str, i: str) -> bool:
+def _with_units_needed(problem: Problem, resource: Resource) -> Resource:
+    """The resource with no more units than any plan may want: a limit beyond that only loosens n ≤ N·z."""
+    if problem.billing == "elapsed" or resource.max_units is None:
+        return resource
+    return replace(resource, max_units=_needed(problem, resource.name))
+
+
+def _replaces(problem: Problem, rented: Mapping[str, float], j: str, i: str) -> bool:
     a, b = problem.by_name[j], problem.by_name[i]
-    if a.price_per_hour > b.price_per_hour or peaks[j] > peaks[i]:
+    if a.price_per_hour > b.price_per_hour or rented[j] > rented[i]:
         return False
     if any(quota.covers(a) and not quota.covers(b) for quota in problem.quotas):
         return False
@@ -77,31 +98,20 @@ def _replaces(problem: Problem, peaks: dict[str, float], j: str, i: str) -> bool
         if theirs is None:
             continue
         ours = problem.services.get((j, r))
-        if ours is None or ours.capacity < theirs.capacity:
+        if ours is None or ours.capacity < theirs.capacity or use_of(problem, j, r) < use_of(problem, i, r):
             return False
         if problem.billing == "reserved":
             continue
         if a.unit_overhead > b.unit_overhead or ours.batch_limit < theirs.batch_limit or not _as_fast(ours, theirs):
             return False
-        if problem.billing == "per_use":
-            price, peak = a.price_per_hour / b.price_per_hour, peaks[j] / peaks[i]
-            worth = max(price, peak)
-            if worth * a.unit_overhead > b.unit_overhead or not _as_fast(ours, theirs, worth):
-                return False
     return True
 
 
-def _as_fast(ours: Service, theirs: Service, factor: float = 1.0) -> bool:
-    """Whether factor·τ is nowhere longer than the other's on the batches that the other can run."""
-    low, high = (0.0, theirs.batch_limit) if theirs.whole else (float(theirs.step), theirs.batch_limit)
-    if np.isinf(high):
-        high = 1e9 * theirs.step
-    # Both are piecewise linear, so their difference is largest at a breakpoint of either.
-    points = np.array([low, high, *_breakpoints(ours, low, high), *_breakpoints(theirs, low, high)])
-    return bool(np.all(factor * np.asarray(ours.tau(points)) <= np.asarray(theirs.tau(points)) * (1 + _EPS)))
-
-
-def _breakpoints(service: Service, low: float, high: float) -> list[float]:
-    pieces = service.tau.pieces
-    crossings = [(a[1] - b[1]) / (b[0] - a[0]) for a, b in zip(pieces, pieces[1:], strict=False)]
-    return [b for b in crossings if low < b < high]
+def _as_fast(ours: Service, theirs: Service) -> bool:
+    """Whether τ is nowhere longer than the other's on the batches that the other can run."""
+    low, high = 0.0 if theirs.whole else float(theirs.step), theirs.batch_limit
+    # Both are piecewise linear, so their difference is largest at an end or at a breakpoint of either.
+    pairs = (*itertools.pairwise(ours.tau.pieces), *itertools.pairwise(theirs.tau.pieces))
+    breaks = [(p[1] - q[1]) / (q[0] - p[0]) for p, q in pairs]
+    points = np.clip([low, *breaks, high], low, high)
+    return bool(np.all(np.asarray(ours.tau(points)) <= np.asarray(theirs.tau(points)) * (1 + _EPS)))

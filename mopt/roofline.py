@@ -13,7 +13,7 @@ from mopt.errors import Fault, InputError
 from mopt.resource import Resource
 from mopt.workload import Workload
 
-# A time, a footprint or a packing fits its limit up to this relative error, so that ten launches of 0.1 s fit one second.
+# A time, a footprint or a packing fits its limit up to this relative error: ten launches of 0.1 s fit one second.
 FITS = 1e-9
 
 
@@ -119,7 +119,7 @@ def launch_time(resource: Resource, workload: Workload) -> PiecewiseLinear:
     order = np.argsort(switch, kind="stable")
     switch, compute, slope, intercept = switch[order], compute[order], slope[order], intercept[order]
     moving = int(np.searchsorted(switch, math.inf))
-    # Sums over what is still on the memory roof are taken from the far end, so that nothing is left over by cancellation.
+    # Sums over what is still on the memory roof are taken from the far end: nothing is left over by cancellation.
     rest_slope = np.concatenate([np.cumsum(slope[::-1])[::-1], [0.0]])
     rest_intercept = np.concatenate([np.cumsum(intercept[::-1])[::-1], [0.0]])
     done = np.concatenate([[0.0], np.cumsum(compute)])

@@ -1,23 +1,24 @@
-"""What one unit of a resource can do for a demand in a period: batch limit, capacity, and the launches that reach it."""
+"""What one unit of a resource can do for a demand in a period: batch limit, capacity, and launches that reach it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from mopt.resource import Resource
-from mopt.roofline import FITS, PiecewiseLinear, launch_time
+from mopt.roofline import FITS, PiecewiseLinear, launch_time, upper_envelope
 from mopt.workload import Workload
 
-Limit = Literal["", "precision", "training", "memory", "latency", "time", "samples"]
+Limit = Literal["", "precision", "training", "memory", "latency", "time", "samples", "units"]
 
 
 class BatchLimit(NamedTuple):
     """The largest usable batch, and what limits it.
 
-    `batch` is 0 where there is none; `reason` then says why, and `needed` what the limit would have to be (in the
-    limit's own unit, NaN where that is no number).
+    `batch` is 0 where there is none; `reason` then says why, and `needed` what the limit would have to be: seconds of
+    a launch or of the period, bytes of an accelerator, samples (NaN where it is no number).
     """
 
     batch: float
@@ -31,7 +32,7 @@ def batch_limit(
     workload: Workload,
     *,
     latency_limit: float | None = None,
-    available_time: float | None = None,
+    time_limit: float | None = None,
     samples: float | None = None,
 ) -> BatchLimit:
     """Largest batch of a unit that fits memory, latency, time and the samples there are.
@@ -40,8 +41,8 @@ def batch_limit(
 
     Parameters
     ----------
-    latency_limit, available_time : float, optional
-        Longest computing time of one launch in s: a limit of the demand, and what the period leaves (T − o).
+    latency_limit, time_limit : float, optional
+        Seconds: longest computing time of one launch, and the period, of which `unit_overhead` is lost.
     samples : float, optional
         Samples of a period; no batch is larger.
     """
@@ -51,38 +52,36 @@ def batch_limit(
     if resource.peak(workload.precision) is None:
         known = ", ".join(resource.peak_flops) if isinstance(resource.peak_flops, dict) else ""
         return BatchLimit(0, "precision", f"has no {workload.precision} peak (has {known})")
-    tau = launch_time(resource, workload)
     memory = resource.memory / g
-    best, limit = math.inf, ""
-    for piece in workload.footprint_pieces:
-        room = memory * (1 + FITS) - piece.fixed
-        accelerator_batch = math.inf if piece.per_sample == 0 else room / piece.per_sample
-        if room < 0:
-            accelerator_batch = -math.inf
-        if accelerator_batch * g < best:
-            best, limit = accelerator_batch * g, "memory"
-    if best < g:
+    footprint = upper_envelope((piece.per_sample, piece.fixed) for piece in workload.footprint_pieces)
+    largest = g * footprint.largest(memory)
+    if largest < g:
         need = float(workload.footprint(1))
-        return BatchLimit(0, "memory", f"needs {need / 1e9:.4g} GB for a batch of 1 on each accelerator, "
+        return BatchLimit(0, "memory", f"needs {rounded_up(need / 1e9)} GB for a batch of 1 on each accelerator, "
                                        f"has {memory / 1e9:.4g} GB", need)
-    shortest = tau.at(g)
-    for bound, name, text in ((latency_limit, "latency", "latency_limit is"), (available_time, "time", "it has")):
+    limits: list[tuple[float, Limit]] = [(largest, "memory")]
+    tau = launch_time(resource, workload)
+    times: tuple[tuple[float | None, float, Limit], ...] = (
+        (latency_limit, 0.0, "latency"),
+        (time_limit, resource.unit_overhead, "time"),
+    )
+    for bound, lost, name in times:
         if bound is None:
             continue
-        fitting = tau.largest(bound) if bound > 0 else -math.inf
-        if fitting * (1 + FITS) < g:
-            return BatchLimit(0, name, f"needs at least {shortest:.4g} s for a launch of {g}, {text} {bound:.4g} s",
-                              shortest)
-        if fitting < best:
-            best, limit = fitting, name
-    if samples is not None and samples < best:
-        best, limit = samples, "samples"
-        if best < g:
+        largest = tau.largest(bound - lost) if bound > lost else -math.inf
+        if largest < g:
+            need = lost + tau.at(g)
+            included = f" and the overhead of {lost:.4g} s" if lost else ""
+            return BatchLimit(0, name, f"needs at least {rounded_up(need)} s for a launch of {g}{included}, "
+                                       f"{name}_limit is {bound:.4g} s", need)
+        limits.append((largest, name))
+    if samples is not None:
+        if samples < g:
             return BatchLimit(0, "samples", f"a launch takes at least {g} samples (one per accelerator), "
                                             f"the period has {samples:g}", g)
-    if math.isinf(best):
-        return BatchLimit(math.inf, "")
-    return BatchLimit(math.floor(best * (1 + FITS) / g) * g, limit)  # type: ignore[arg-type]
+        limits.append((samples, "samples"))
+    best, limit = min(limits, key=lambda item: item[0])
+    return BatchLimit(math.inf, "") if math.isinf(best) else BatchLimit(math.floor(best / g) * g, limit)
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,9 @@ class Service:
     step : int
         Accelerators in the unit; batches are multiples of it.
     batch_limit : float
-        b̄ in samples; inf if nothing limits the batch.
+        b̄ in samples.
     available : float
         T − o, seconds of computing in a period.
-    capacity : float
-        W: samples a unit can do in a period.
     whole : bool
         Whether a period holds whole launches.
     max_launches : int, optional
@@ -111,52 +108,66 @@ class Service:
     step: int
     batch_limit: float
     available: float
-    capacity: float
     whole: bool
-    max_launches: int | None
+    max_launches: int | None = None
 
-    def batches(self, samples: float, launches: int | None = None) -> list[int]:
-        """Whole launches of even size that do `samples` in the least time (fewest launches, unless their number is given)."""
-        accelerator_samples = math.ceil(samples * (1 - FITS) / self.step)
-        if accelerator_samples <= 0:
+    @cached_property
+    def capacity(self) -> float:
+        """W: samples the unit can do in the period.
+
+        Whole launches: the largest Σ b_j over finite multisets of batches b_j ≤ b̄ that are multiples of `step`, with
+        Σ τ(b_j) ≤ T − o. The least time of a total rises with it, so the total is found by bisection. Fractional
+        launches: (T − o)·b̄/τ(b̄), not floored.
+        """
+        full = self.tau.at(self.batch_limit)
+        if not self.whole:
+            return self.available * self.batch_limit / full
+        allowed = self.available * (1 + FITS)
+        # Full launches that fit, and one that is not full: τ(b)/b falls with b, so nothing does more.
+        most = math.floor(allowed / full) + 1
+        if self.max_launches is not None:
+            most = min(most, self.max_launches)
+        largest = int(self.batch_limit) // self.step
+        low, high = largest, most * largest  # in multiples of `step`: one launch of the largest batch fits
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.busy(middle * self.step) <= allowed:
+                low = middle
+            else:
+                high = middle - 1
+        return float(low * self.step)
+
+    def runs(self, samples: float) -> list[tuple[float, float]]:
+        """The launches that do `samples` in the least time: batches, and how many of each.
+
+        As τ is convex and τ(b)/b falls with b, these are the fewest launches, of even size; where launches are
+        fractional, all of the largest batch.
+        """
+        if samples <= 0:
             return []
-        count = launches or math.ceil(accelerator_samples * self.step / self.batch_limit)
-        low, extra = divmod(accelerator_samples, count)
-        return [self.step * (low + (position < extra)) for position in range(count) if low or position < extra]
+        if not self.whole:
+            return [(self.batch_limit, samples / self.batch_limit)]
+        accelerator_samples = math.ceil(samples / self.step)
+        count = math.ceil(accelerator_samples * self.step / self.batch_limit)
+        return [(self.step * b, times) for b, times in even(accelerator_samples, count)]
 
-    def busy(self, samples: float, launches: int | None = None) -> float:
-        """Seconds of computing that `batches` takes."""
-        return math.fsum(self.tau.at(batch) for batch in self.batches(samples, launches))
+    def busy(self, samples: float) -> float:
+        """Seconds of computing that `runs` takes."""
+        return math.fsum(times * self.tau.at(batch) for batch, times in self.runs(samples))
+
+    def launch_counts(self, samples: float) -> range:
+        """Launches of a unit worth choosing where all run equally many: one more helps only if all are full."""
+        assert self.max_launches is not None
+        return range(1, min(self.max_launches, math.ceil(min(self.capacity, samples) / self.batch_limit)) + 1)
 
 
-def unit_capacity(
-    tau: PiecewiseLinear, step: int, limit: float, available: float, *, whole: bool, max_launches: int | None = None
-) -> float:
-    """W: samples one unit can do in `available` seconds.
+def even(total: int, parts: int) -> list[tuple[int, int]]:
+    """Whole parts of a total that differ by at most one: sizes, and how many of each (none that are empty)."""
+    low, extra = divmod(total, parts)
+    return [(size, times) for size, times in ((low + 1, extra), (low, parts - extra)) if size and times]
 
-    Whole launches: the largest Σ b_j over finite multisets of batches that are multiples of `step`, at most `limit`
-    each, with Σ τ(b_j) ≤ available. As τ is convex with nonnegative intercepts, the best multiset of given total has
-    the fewest launches that `limit` allows, of even size; so the total is found by bisection. Fractional launches:
-    available·sup b/τ(b), not floored.
-    """
-    if available <= 0:
-        return 0.0
-    if not whole:
-        steepest = tau.pieces[-1][0]
-        if math.isinf(limit):
-            return available / steepest if steepest > 0 else math.inf
-        return available * limit / tau.at(limit)
-    service = Service(tau, step, limit, available, 0.0, True, max_launches)
-    allowed = available * (1 + FITS)
-    low = int(limit) // step  # in multiples of `step`: one launch of the largest batch fits
-    most = math.floor(allowed / tau.at(limit)) + 1  # full launches that fit, and one that is not full
-    if max_launches is not None:
-        most = min(most, max_launches)
-    high = most * low
-    while low < high:
-        middle = (low + high + 1) // 2
-        if service.busy(middle * step) <= allowed:
-            low = middle
-        else:
-            high = middle - 1
-    return float(low * step)
+
+def rounded_up(value: float) -> str:
+    """A number to four digits that is no smaller: what a message says is needed must be enough."""
+    digit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / digit * (1 - FITS)) * digit:.4g}"

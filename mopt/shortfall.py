@@ -8,22 +8,30 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mopt.errors import InfeasibleError
-from mopt.problem import Demand, Problem
-from mopt.service import BatchLimit
+from mopt.problem import Demand, Problem, Quota
+from mopt.service import BatchLimit, Limit, rounded_up
 
 # Among several reasons the first of these is told: a resource that fails a later check has passed the earlier ones.
-_CLOSEST = ("time", "latency", "samples", "memory", "precision", "training")
+_CLOSEST: tuple[Limit, ...] = ("units", "samples", "time", "latency", "memory", "precision", "training")
 
 
 def check_servable(problem: Problem) -> None:
     """Raise `InfeasibleError` if some demand can be served by no resource, or by too few units of all there are."""
+    for name, least in problem.min_units.items():
+        if least and name in problem.rejected:
+            why = problem.rejected[name]
+            raise InfeasibleError(f"min_units asks for {least} units of {name}, which {why}", "units")
     for name, demand in problem.demand_by_name.items():
-        pairs = [pair for pair in problem.services if pair[1] == name]
-        if not pairs:
+        most = _most(problem, name)
+        if not most:
             raise InfeasibleError(*_nobody_serves(problem, demand))
-        most = sum(problem.unit_limits[i] * problem.services[i, r].capacity for i, r in pairs)
         if most < demand.samples * (1 - 1e-9):
             raise InfeasibleError(*_too_few_units(problem, demand, most))
+
+
+def _most(problem: Problem, demand: str) -> float:
+    """Samples that all units there are can do."""
+    return sum(problem.unit_limits[i] * service.capacity for (i, r), service in problem.services.items() if r == demand)
 
 
 def _nobody_serves(problem: Problem, demand: Demand) -> tuple[str, str]:
@@ -42,7 +50,7 @@ def _nobody_serves(problem: Problem, demand: Demand) -> tuple[str, str]:
 
 
 def _missing(problem: Problem, name: str, refusal: BatchLimit) -> float:
-    """How far off a resource is, relative to what it has."""
+    """How far off a resource is."""
     if refusal.limit == "memory":
         resource = problem.by_name[name]
         return refusal.needed * resource.accelerator_count / resource.memory
@@ -50,72 +58,78 @@ def _missing(problem: Problem, name: str, refusal: BatchLimit) -> float:
 
 
 def _too_few_units(problem: Problem, demand: Demand, most: float) -> tuple[str, str]:
-    def enough(time_limit: float) -> bool:
-        longer = replace(problem, time_limit=time_limit)
-        return sum(
-            longer.unit_limits[i] * service.capacity for (i, r), service in longer.services.items() if r == demand.name
-        ) >= demand.samples
-
-    need = smallest(enough, problem.time_limit)
-    text = f"all units there are serve {most:.6g} of {demand.samples:.6g} samples of {demand.name} in " \
-           f"{problem.time_limit:.4g} s"
+    need = _smallest(
+        lambda limit: _most(replace(problem, time_limit=limit), demand.name) >= demand.samples, problem.time_limit
+    )
+    text = (
+        f"all units there are serve {most:.6g} of {demand.samples:.6g} samples of {demand.name} "
+        f"in {problem.time_limit:.4g} s"
+    )
     if need is not None:
-        text += f"; time_limit needs to be at least {need:.4g} s, or max_units {demand.samples / most:.3g} times as many"
+        times = rounded_up(demand.samples / most)
+        text += f"; time_limit needs to be at least {rounded_up(need)} s, or max_units {times} times as many"
     return text, "units"
 
 
-def smallest(holds: Callable[[float], bool], start: float, factor: float = 2.0, doublings: int = 40) -> float | None:
-    """The smallest value from `start` on for which a monotone condition holds, to four digits; None if there is none."""
-    low, high = start, start
-    for _ in range(doublings):
-        high *= factor
-        if holds(high):
-            break
-        low = high
-    else:
-        return None
+def _smallest(holds: Callable[[float], bool], start: float) -> float | None:
+    """The smallest value above `start` for which a monotone condition holds, to four digits; None if there is none."""
+    low, high = start, 2 * start
+    while not holds(high):
+        low, high = high, 2 * high
+        if high > 1e9 * start:
+            return None
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-def why_infeasible(problem: Problem, feasible: Callable[[Problem], bool]) -> tuple[str, str]:
-    """The limit without which there is a plan, and what it would have to be.
+def _smallest_count(holds: Callable[[int], bool], start: int) -> int:
+    """The smallest number above `start` for which a monotone condition holds, as it does for some."""
+    low, high = start, start + 1
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def why_infeasible(
+    problem: Problem, has_plan: Callable[[Problem], bool], least_cost: Callable[[Problem], float]
+) -> tuple[str, str]:
+    """The limit without which there is a plan, and what it would have to be: a sentence, and the limit's name.
 
     Parameters
     ----------
-    feasible : callable
-        Whether a problem has a plan at all.
+    has_plan, least_cost : callable
+        Whether a problem has a plan, and the cost of the cheapest in $ per period, both whatever the budget.
     """
-    relaxed: list[tuple[str, str, Problem, Callable[[float], Problem] | None, float]] = []
-    if problem.budget is not None:
-        relaxed.append((
-            "budget", "$ per period", replace(problem, budget=None),
-            lambda value: replace(problem, budget=value), problem.budget,
-        ))
-    if problem.max_types is not None:
-        relaxed.append(("types", "max_types", replace(problem, max_types=None), None, 0.0))
-    if problem.quotas:
-        relaxed.append(("units", "quotas", replace(problem, quotas=()), None, 0.0))
-    unlimited = tuple(replace(r, max_units=None) for r in problem.resources)
-    if unlimited != problem.resources:
-        relaxed.append(("units", "max_units", replace(problem, resources=unlimited), None, 0.0))
-    if problem.min_units:
-        relaxed.append(("units", "min_units", replace(problem, min_units={}), None, 0.0))
-    for limit, what, easier, with_value, value in relaxed:
-        if not feasible(easier):
-            continue
-        if with_value is not None:
-            need = smallest(lambda v, make=with_value: feasible(make(v)), value)  # type: ignore[misc]
-            if need is not None:
-                return f"{limit} = {value:.6g} {what} is too low: it needs to be at least {need:.4g}", limit
-        text = f"{what} make it so: without them there is a plan"
-        need = smallest(lambda v: feasible(replace(problem, time_limit=v)), problem.time_limit)
-        if need is not None:
-            text += f"; with them, time_limit needs to be at least {need:.4g} s, not {problem.time_limit:.4g} s"
-        return text, limit
-    need = smallest(lambda v: feasible(replace(problem, time_limit=v)), problem.time_limit)
-    if need is not None:
-        return f"time_limit = {problem.time_limit:.4g} s is too short: it needs to be at least {need:.4g} s", "time"
+    if problem.budget is not None and has_plan(problem):
+        cost = rounded_up(least_cost(problem))
+        return f"budget = {problem.budget:.6g} $ per period is too low: it needs to be at least {cost} $", "budget"
+    if problem.max_types is not None and has_plan(replace(problem, max_types=None)):
+        types = _smallest_count(lambda k: has_plan(replace(problem, max_types=k)), problem.max_types)
+        return f"max_types = {problem.max_types} is too low: it needs to be at least {types}", "types"
+    for quota in problem.quotas:
+        others = tuple(other for other in problem.quotas if other is not quota)
+        if has_plan(replace(problem, quotas=others)):
+
+            def with_units(count: int, quota: Quota = quota, others: tuple[Quota, ...] = others) -> Problem:
+                return replace(problem, quotas=(*others, replace(quota, max_units=count)))
+
+            units = _smallest_count(lambda n: has_plan(with_units(n)), quota.max_units)
+            return f"a quota is too low: {quota}, it needs to be at least {units}", "units"
+    without = {
+        "quotas": replace(problem, quotas=()),
+        "min_units": replace(problem, min_units={}),
+        "max_units": replace(problem, resources=tuple(replace(r, max_units=None) for r in problem.resources)),
+    }
+    for what, easier in without.items():
+        if easier != problem and has_plan(easier):
+            return f"{what} make it so: without them there is a plan", "units"
+    time = _smallest(lambda limit: has_plan(replace(problem, time_limit=limit)), problem.time_limit)
+    if time is not None:
+        text = f"time_limit = {problem.time_limit:.4g} s is too short: it needs to be at least {rounded_up(time)} s"
+        return text, "time"
     return "the limits together leave no plan, and no single one of them is at fault", "model"
