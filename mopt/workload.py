@@ -66,6 +66,8 @@ class Workload:
         Bytes of gradients that data-parallel units exchange each launch.
     description, source, date : str
         Provenance.
+    family : str
+        Kind of network whose calibrated efficiencies hold: "cnn", "encoder", "decoder", ...; "": none known.
 
     Raises
     ------
@@ -85,6 +87,7 @@ class Workload:
     description: str = ""
     source: str = ""
     date: str = ""
+    family: str = ""
 
     @model_validator(mode="after")
     def _does_something(self) -> Workload:

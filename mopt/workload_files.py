@@ -1,7 +1,7 @@
 """Workload files: one TOML file a workload, as in the folder models/.
 
 At the top stand `name`, `precision` and, if wanted, `mode` ("training" or "inference"), `sample` (what one sample
-is), `gradient_bytes`, `description`, `source` and `date`. Then follow one `[[layers]]` table a layer and one
+is), `gradient_bytes`, `family`, `description`, `source` and `date`. Then follow one `[[layers]]` table a layer and one
 `[[memory]]` table an affine piece of the footprint, which is the largest of its pieces:
 
     name = "tiny"
@@ -81,6 +81,7 @@ class _HeadTable(TomlTable):
     gradient_bytes: NonNegative = 0.0
     gradient_bytes_mb: NonNegative = 0.0
     gradient_bytes_gb: NonNegative = 0.0
+    family: str = ""
     description: str = ""
     source: str = ""
     date: Annotated[str, BeforeValidator(_iso)] = ""
@@ -138,13 +139,13 @@ def save_workload(workload: Workload, path: str | os.PathLike[str]) -> None:
 
 def workload_to_dict(workload: Workload) -> dict[str, Any]:
     """The tables of a workload file, figures in SI units; integral ones as int."""
-    provenance = {key: getattr(workload, key) for key in ("description", "source", "date")}
+    texts = {key: getattr(workload, key) for key in ("family", "description", "source", "date")}
     return {
         "name": workload.name,
         "precision": workload.precision,
         "mode": workload.mode,
         "sample": workload.sample,
-        **{key: text for key, text in provenance.items() if text},
+        **{key: text for key, text in texts.items() if text},
         "gradient_bytes": plain_number(workload.gradient_bytes),
         "layers": [
             {

@@ -296,9 +296,11 @@ VIT_B = Transformer(12, 768, 12, 12, 3072, causal=False)
 LLAMA3_8B = Transformer(32, 4096, 32, 8, 14336, causal=True, gated=True)
 
 
-def bert_large(training: bool, tokens: int = 512, predictions: int = 80) -> list[Operation]:
+def bert_large(
+    training: bool, tokens: int = 512, predictions: int = 80, bert: Transformer = BERT_LARGE
+) -> list[Operation]:
     """BERT-large (Devlin et al., NAACL 2019). Inference: encoder and pooler. Training: both pre-training losses."""
-    bert, width, words = BERT_LARGE, BERT_LARGE.width, 30522
+    width, words = bert.width, 30522
     embedding = bert.embedding(tokens, words, others=512 + 2, positions=tokens + 2, tied=True)
     pooler = bert.linear("pooler", 1, width, width)
     operations = [embedding, *bert.body(tokens, training), pooler]
@@ -397,11 +399,24 @@ def shared(architecture: str, precision: str = "fp16", **texts: str) -> dict[str
 
 def derive() -> list[Workload]:
     """All workloads of models/."""
-    resnet = {"sample": "image of 224x224", "architecture": "He et al., CVPR 2016, in torchvision's variant (v1.5)"}
-    bert = {"sample": "sequence of 512 tokens", "architecture": "Devlin et al., NAACL 2019"}
-    gpt = {"sample": "sequence of 1024 tokens", "architecture": "Radford et al. 2019 and the released checkpoint"}
-    vit = {"sample": "image of 224x224", "architecture": "Dosovitskiy et al., ICLR 2021, as in torchvision"}
+    resnet = {
+        "family": "cnn",
+        "sample": "image of 224x224",
+        "architecture": "He et al., CVPR 2016, in torchvision's variant (v1.5)",
+    }
+    bert = {"family": "encoder", "sample": "sequence of 512 tokens", "architecture": "Devlin et al., NAACL 2019"}
+    gpt = {
+        "family": "decoder",
+        "sample": "sequence of 1024 tokens",
+        "architecture": "Radford et al. 2019 and the released checkpoint",
+    }
+    vit = {
+        "family": "encoder",
+        "sample": "image of 224x224",
+        "architecture": "Dosovitskiy et al., ICLR 2021, as in torchvision",
+    }
     llama = {
+        "family": "decoder",
         "sample": "sequence of 2048 tokens",
         "architecture": "Grattafiori et al. 2024 (arXiv 2407.21783) and the released checkpoint",
         "precision": "bf16",
