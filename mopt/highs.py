@@ -170,8 +170,7 @@ class Highs:
 
 def known_options(options: Settings) -> dict[str, bool]:
     """Of each option, whether HiGHS takes it."""
-    h = highspy.Highs()
-    h.silent()
+    h = _Silent()
     return {name: h.setOptionValue(name, value) == highspy.HighsStatus.kOk for name, value in options.items()}
 
 
@@ -184,7 +183,7 @@ def scaling(model: LinearModel) -> tuple[Vector, Vector]:
     A = abs(model.matrix)
     m, n = A.shape
     rows, columns = np.ones(m), np.ones(n)
-    if not A.nnz or A.data.max() / A.data.min() <= 1e4 and 1e-3 <= A.data.max() <= 1e5:
+    if not A.nnz or (A.data.max() / A.data.min() <= 1e4 and 1e-3 <= A.data.max() <= 1e5):
         return rows, columns
     logs = sparse.csr_array((np.log2(A.data), A.indices, A.indptr), shape=A.shape)
     by_row, by_column = logs, logs.tocsc()
