@@ -79,7 +79,7 @@ def _parse(label: str) -> _Label:
 
 
 def _data(name: str) -> Iterator[dict[str, str]]:
-    with files("mopt").joinpath("data", name).open(encoding="utf-8", newline="") as file:
+    with files("mopt").joinpath("data", name).open(encoding="utf-8") as file:
         yield from csv.DictReader(file)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import highspy
 import numpy as np
@@ -41,7 +42,7 @@ class Status(Enum):
     FAILED = "failed"
 
 
-_S = highspy.HighsModelStatus
+_S: Any = highspy.HighsModelStatus
 _STATUS = {
     _S.kOptimal: Status.OPTIMAL,
     _S.kModelEmpty: Status.OPTIMAL,

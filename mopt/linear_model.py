@@ -98,7 +98,7 @@ class LinearModel:
             excess = np.where(finite, sign * (np.where(finite, bound, 0.0) - activity), -np.inf)
             # Floating-point sums settle all rows but those that are within their own rounding of the tolerance.
             for i in np.flatnonzero(excess > (tolerance - _ROUNDING) * scale):
-                if excess[i] > (tolerance + _ROUNDING) * scale[i] or self._misses(i, x, bound[i], sign, tolerance):
+                if excess[i] > (tolerance + _ROUNDING) * scale[i] or self._misses(int(i), x, bound[i], sign, tolerance):
                     missed.append(self.row_names[i])
         return missed
 

@@ -85,7 +85,7 @@ class Hardware(NamedTuple):
     memory: float
 
     @property
-    def count(self) -> int:
+    def units(self) -> int:
         """Accelerators that run data parallel: a part of one is one, and so are a machine's CPUs together."""
         return 1 if self.accelerator.kind == "cpu" else max(1, round(self.share))
 
@@ -212,7 +212,7 @@ def _resource(offer: Offer, hardware: Hardware, price: float, spot: bool) -> Res
         provider=offer.provider,
         region=offer.region,
         accelerator=accelerator.name,
-        accelerator_count=hardware.count,
+        accelerator_count=hardware.units,
         spot=spot,
         trains=accelerator.trains,
         network_bandwidth=None if offer.network_gbps is None else offer.network_gbps * BYTES_PER_GBIT,

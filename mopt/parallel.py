@@ -33,14 +33,15 @@ def parallel_sweep(
         forks.append(fork)
         return list(_range(fork, grid, start if k == 0 else None, bounds[k], bounds[k + 1], end))
 
-    pool = ThreadPoolExecutor(workers) if isinstance(workers, int) else None
+    own = ThreadPoolExecutor(workers) if isinstance(workers, int) else None
+    pool: Any = own or workers
     try:
-        yield from _joined(session, grid, start, end, (pool or workers).map(swept, range(count)), bounds)
+        yield from _joined(session, grid, start, end, pool.map(swept, range(count)), bounds)
     finally:
-        if pool is not None:
-            for fork in forks:
-                fork.deadline = 0.0  # what is still running stops at its next question
-            pool.shutdown(cancel_futures=True)
+        for fork in forks:
+            fork.deadline = 0.0  # what is still running stops at its next question
+        if own is not None:
+            own.shutdown(cancel_futures=True)
         for fork in forks:
             session.statistics.add(fork.statistics)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 import pydantic
 from pydantic import ConfigDict, Field, ValidationError
@@ -34,9 +34,9 @@ def faults_of(error: ValidationError, *, file: str = "", record: str = "") -> li
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
 def record(cls: type[T]) -> type[T]:
     """Make `cls` a frozen dataclass whose constructor checks every field and reports all faults at once."""
-    made = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
+    made: Any = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
     checked = made.__init__
-    names = [field.name for field in dataclasses.fields(made)]  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(made)]
 
     @functools.wraps(checked)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -50,5 +50,5 @@ def record(cls: type[T]) -> type[T]:
             label = f"{cls.__name__} {name!r}" if isinstance(name, str) else cls.__name__
             raise InputError(faults_of(error, record=label)) from None
 
-    made.__init__ = init  # type: ignore[method-assign]
-    return made
+    made.__init__ = init
+    return cast("type[T]", made)

@@ -54,7 +54,7 @@ class Found:
         return self.candidate.values
 
 
-class Contradiction(Exception):  # noqa: N818 - a signal to start over with what is now known
+class Contradiction(Exception):
     """A point that was called nondominated is dominated by a later one."""
 
 

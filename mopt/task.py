@@ -155,7 +155,7 @@ def task_of(target: Any, objectives: tuple[Any, Any] | None) -> Task:
     """The task for a problem, a problem's model, or any model with two objectives."""
     if isinstance(target, Problem):
         if objectives is not None:
-            raise InputError([Fault("", "solve_epsilon_front", "objectives", objectives, "none: a Problem has its own")])
+            raise InputError([Fault("", "solve_epsilon_front", "objectives", objectives, "a Problem has its own")])
         return _of_problem(target)
     if not hasattr(target, "component_data_objects"):
         raise InputError([Fault("", "solve_epsilon_front", "target", target, "a mopt.Problem or a Pyomo model")])
