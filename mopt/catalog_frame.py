@@ -48,6 +48,7 @@ class FrameRow(TableRow):
     compute_efficiency: Efficiency = 1.0
     bandwidth_efficiency: Efficiency = 1.0
     launch_floor_s: NonNegative = 0.0
+    launch_overhead_s: NonNegative = 0.0
     unit_overhead_s: NonNegative = 0.0
     source: str = ""
 
@@ -117,6 +118,7 @@ def _resource(row: FrameRow) -> Resource:
         compute_efficiency=row.compute_efficiency,
         bandwidth_efficiency=row.bandwidth_efficiency,
         launch_floor=row.launch_floor_s,
+        launch_overhead=row.launch_overhead_s,
         unit_overhead=row.unit_overhead_s,
         provider=row.provider,
         region=row.region,
@@ -153,6 +155,7 @@ def _cells(resource: Resource) -> Mapping[str, Any]:
         "compute_efficiency": resource.compute_efficiency,
         "bandwidth_efficiency": resource.bandwidth_efficiency,
         "launch_floor_s": resource.launch_floor,
+        "launch_overhead_s": resource.launch_overhead,
         "unit_overhead_s": resource.unit_overhead,
         "source": resource.source,
     }

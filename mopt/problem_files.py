@@ -138,6 +138,7 @@ class _ResourceTable(TomlTable):
     compute_efficiency: Efficiency = 1.0
     bandwidth_efficiency: Efficiency = 1.0
     launch_floor: NonNegative = 0.0
+    launch_overhead: NonNegative = 0.0
     unit_overhead: NonNegative = 0.0
     provider: str = ""
     region: str = ""

@@ -61,6 +61,8 @@ class Resource:
         B/s between units.
     source : str
         Where the figures come from.
+    launch_overhead : float
+        Time in s that the host adds to each launch, on top of what the roofs take.
 
     Raises
     ------
@@ -86,6 +88,7 @@ class Resource:
     trains: bool = True
     network_bandwidth: Positive | None = None
     source: str = ""
+    launch_overhead: NonNegative = 0.0
 
     @field_validator("peak_flops", mode="before")
     @classmethod

@@ -86,8 +86,9 @@ def upper_envelope(lines: Iterable[tuple[float, float]]) -> PiecewiseLinear:
 def launch_time(resource: Resource, workload: Workload) -> PiecewiseLinear:
     """Time in s of one launch of batch b on one unit of the resource.
 
-    τ(b) = max(t0, Σ_l max(f_l·b/(η^c·π), (g·q0_l + q1_l·b)/(η^m·β))) for a unit of g accelerators that run data
-    parallel, b a multiple of g: each accelerator holds all weights and takes b/g samples.
+    τ(b) = max(t0, h + Σ_l max(f_l·b/(η^c·π), (g·q0_l + q1_l·b)/(η^m·β))) for a unit of g accelerators that run data
+    parallel, b a multiple of g: each accelerator holds all weights and takes b/g samples. The floor t0
+    (`launch_floor`) and the host's overhead h (`launch_overhead`) are 0 unless measured.
 
     Returns
     -------
@@ -123,7 +124,8 @@ def launch_time(resource: Resource, workload: Workload) -> PiecewiseLinear:
     rest_slope = np.concatenate([np.cumsum(slope[::-1])[::-1], [0.0]])
     rest_intercept = np.concatenate([np.cumsum(intercept[::-1])[::-1], [0.0]])
     done = np.concatenate([[0.0], np.cumsum(compute)])
-    lines = [(float(done[k] + rest_slope[k]), float(rest_intercept[k])) for k in range(moving + 1)]
+    added = resource.launch_overhead
+    lines = [(float(done[k] + rest_slope[k]), added + float(rest_intercept[k])) for k in range(moving + 1)]
     if resource.launch_floor > 0:
         lines.append((0.0, resource.launch_floor))
     return upper_envelope(lines)

@@ -457,6 +457,7 @@ resource = st.builds(
     compute_efficiency=share,
     bandwidth_efficiency=share,
     launch_floor=st.floats(0, 10),
+    launch_overhead=st.floats(0, 10),
     unit_overhead=st.floats(0, 10),
     provider=st.sampled_from(["", "AWS"]),
     accelerator=st.sampled_from(["", "T4"]),

@@ -60,6 +60,7 @@ FRAME = {
     "compute_efficiency": "0.9",
     "bandwidth_efficiency": "0.9",
     "launch_floor_s": "0",
+    "launch_overhead_s": "0",
     "unit_overhead_s": "0",
     "source": "price list",
 }
@@ -128,6 +129,7 @@ INTEGER = "must be a valid integer"
         (FRAME, "compute_efficiency", "1.1", "must be less than or equal to 1"),
         (FRAME, "bandwidth_efficiency", "0", "must be greater than 0"),
         (FRAME, "launch_floor_s", "-1", "must be greater than or equal to 0"),
+        (FRAME, "launch_overhead_s", "-1", "must be greater than or equal to 0"),
         (FRAME, "unit_overhead_s", "-1", "must be greater than or equal to 0"),
     ],
 )

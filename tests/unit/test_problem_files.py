@@ -473,6 +473,7 @@ resources = st.builds(
     compute_efficiency=shares,
     bandwidth_efficiency=shares,
     launch_floor=shares,
+    launch_overhead=shares,
     unit_overhead=st.just(0.0) | shares,
     provider=st.sampled_from(["", "X"]),
     region=text,
