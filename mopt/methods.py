@@ -243,32 +243,32 @@ class SegmentMethod:
 
     def __init__(self, task: Task, session: Session, grid: Grid, wanted: Wanted) -> None:
         self._task, self._session, self._grid, self._wanted = task, session, grid, wanted
-        self._ends: tuple[Found, Found] | None = None
+        self._search: Search | None = None
+        self._start: Place | None = None
 
     def outline(self) -> Outline:
         """Find the ends, roughly for their range and then at the resolution."""
         rough = _ends(self._task, self._session, self._grid)
         grid, scale, _ = _grid(self._task, (None, None), rough, self._wanted)
-        self._grid = grid
         self._session.rescale(scale)
-        self._ends = _ends(self._task, self._session, grid)
+        start, end = _ends(self._task, self._session, grid)
+        assert isinstance(self._task.check, GenericCheck)
+        self._search = Search(self._session, self._task.check, grid, end.candidate)
+        first = self._search.lexicographic_slice(start.candidate, (0, 1)) or start.candidate
+        self._start = Place(first, True, start.answer)
         return Outline(
             "one-direction search",
             "continuous variables appear in both objectives, so the front has segments",
             "exact at the resolution: segments and points, no choice of integers gets below them by more than a step",
             (grid.steps[0], grid.steps[1]),
-            (self._ends[0].candidate, self._ends[1].candidate),
+            (first, end.candidate),
             False,
         )
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
         """Edges and single points, in order."""
-        assert self._ends is not None and isinstance(self._task.check, GenericCheck)
-        start, end = self._ends
-        search = Search(self._session, self._task.check, self._grid, end)
-        if place is None:
-            place = Place(start.candidate, True, start.answer)
-        for edge, following in search.run(place):
+        assert self._search is not None and self._start is not None
+        for edge, following in self._search.run(place or self._start):
             if edge is None:
                 continue
             statement = "no choice of integers has a point below the line through its ends, between them"

@@ -17,7 +17,7 @@ from fractions import Fraction
 from mopt.errors import SolverError
 from mopt.mixed import GenericCheck
 from mopt.session import Answer, Bound, Candidate, Line, Session, Weights
-from mopt.sweep import Found, Grid, lexicographic
+from mopt.sweep import Grid, lexicographic
 
 # Slices tried at one place before the search gives up: each is steeper than the last, so it never gets there.
 _MOST_SWITCHES = 200
@@ -55,15 +55,17 @@ class Search:
         Holds the slice's linear programs.
     grid : Grid
         `steps` is the resolution.
-    end : Found
+    end : Candidate
         The best second objective.
     """
 
-    def __init__(self, session: Session, check: GenericCheck, grid: Grid, end: Found) -> None:
+    def __init__(self, session: Session, check: GenericCheck, grid: Grid, end: Candidate) -> None:
         self._session, self._check, self._grid, self._end = session, check, grid, end
         # What counts as equal, and how far bounds give way: below the resolution, above the solver's own tolerances.
         self._close = (grid.slack[0] * 2, grid.slack[1] * 2)
         self._hair = (grid.slack[0] / 10, grid.slack[1] / 10)
+        # A vertex of a slice gives way by no more than the linear programs' own rounding, if they allow that.
+        self._rounding = (grid.slack[0] / 1000, grid.slack[1] / 1000)
 
     def run(self, place: Place) -> Iterator[tuple[Edge | None, Place | None]]:
         """Pieces of the front from `place` on, each with the place to go on from (None at the end)."""
@@ -133,7 +135,7 @@ class Search:
         if found is None:
             raise SolverError("the solver finds no solution within the range of the ends")
         # The bound lies a step below p; the slice found there may reach up to p's height.
-        start = self._lexicographic_slice(found.candidate, (0, 1), (None, p.values[1])) or found.candidate
+        start = self.lexicographic_slice(found.candidate, (0, 1), (None, p.values[1])) or found.candidate
         closed = not self._same(start.values[1], p.values[1], 1)
         return self._single(place), Place(start, closed, found.answer)
 
@@ -147,7 +149,7 @@ class Search:
 
         The slice's front is convex: the line from p to a later vertex is an edge, or has a vertex below it.
         """
-        e = self._lexicographic_slice(p, (1, 0))
+        e = self.lexicographic_slice(p, (1, 0))
         if e is None or self._same(e.values[1], p.values[1], 1):
             return None
         while True:
@@ -181,10 +183,13 @@ class Search:
         answer = self._session.minimize((0.0, 1.0), (first + self._hair[0], None))
         if answer is None:
             raise SolverError("the solver finds no solution where one is known")
-        refined = self._lexicographic_slice(answer.candidate, (0, 1), (None, answer.candidate.values[1] + self._hair[1]))
+        refined = self.lexicographic_slice(answer.candidate, (0, 1))
+        if refined is None or refined.values[0] < first - self._close[0]:  # the slice begins further left
+            height = answer.candidate.values[1] + self._hair[1]
+            refined = self.lexicographic_slice(answer.candidate, (0, 1), (None, height))
         return answer if refined is None else replace(answer, candidate=refined)
 
-    def _lexicographic_slice(
+    def lexicographic_slice(
         self, x: Candidate, order: tuple[int, int], upper: tuple[Bound, Bound] = (None, None)
     ) -> Candidate | None:
         """The slice's best in objective order[0], then in order[1]."""
@@ -192,9 +197,12 @@ class Search:
         best = self._slice(x, first, upper)
         if best is None:
             return None
-        limits = list(upper)
-        limits[order[0]] = best.values[order[0]] + self._hair[order[0]]
-        return self._slice(x, (first[1], first[0]), (limits[0], limits[1])) or best
+        for room in (self._rounding, self._hair):
+            limits = list(upper)
+            limits[order[0]] = best.values[order[0]] + room[order[0]]
+            if found := self._slice(x, (first[1], first[0]), (limits[0], limits[1])):
+                return found
+        return best
 
     def _slice(
         self,
