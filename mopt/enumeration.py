@@ -53,14 +53,17 @@ def nondominated_choices(problem: Problem, peaks: Mapping[str, float], margin: f
     kept = np.empty((0, 2))
     kept_choices: list[tuple[list[int], list[int], float]] = []
     for types, counts in _blocks(problem, names):
+        rates = np.column_stack([(worth[types] * counts).sum(axis=1) for worth in (price, peak)])
+        hopeful = ~_dominated(rates * table.at_least(types, counts)[:, None], kept, margin)
+        types, counts, rates = types[hopeful], counts[hopeful], rates[hopeful]
         span = table.shortest(types, counts)
         fits = np.isfinite(span)
         types, counts, span = types[fits], counts[fits], span[fits]
-        values = np.column_stack([(worth[types] * counts).sum(axis=1) * span for worth in (price, peak)])
+        values = rates[fits] * span[:, None]
         best = _nondominated(values, margin)
         merged = np.vstack([kept, values[best]])
         kept_choices += [(types[k].tolist(), counts[k].tolist(), float(span[k])) for k in best]
-        again = _nondominated(merged, margin)
+        again = _nondominated(merged, margin)  # in the order of the first objective
         kept, kept_choices = merged[again], [kept_choices[k] for k in again]
     return [
         Choice(
@@ -141,6 +144,11 @@ class _Table:
         done = [float(_done(curve, span * (1 + 1e-12))) for curve in self._curves[k]]
         return 1 + int(np.argmax(np.array(done) >= max(done) * (1 - 1e-12)))
 
+    def at_least(self, types: Ints, counts: Ints) -> Floats:
+        """A quick lower bound on S: all units at their best rate from the start."""
+        rate = np.max(self._done[:, 1:] / self._grid[1:], axis=1)
+        return np.maximum(self._samples / (rate[types] * counts).sum(axis=1), self._earliest[types].max(axis=1))
+
     def shortest(self, types: Ints, counts: Ints) -> Floats:
         """Shortest S of each choice, inf where the period is too short."""
         low = np.zeros(len(types), dtype=np.int64)
@@ -199,11 +207,15 @@ def _crossings(curves: list[Curve], breaks: Floats) -> list[float]:
 
 
 def _nondominated(values: Floats, margin: float) -> Ints:
-    """Indices of the rows that no other beats by more than `margin` of its size in both columns."""
-    order = np.lexsort((values[:, 1], values[:, 0]))
-    first, second = values[order].T
-    # The best second value among the rows that are clearly better in the first.
-    best = np.concatenate([[np.inf], np.minimum.accumulate(second)])
-    clearly = np.searchsorted(first, first * (1 - margin))
-    kept: Ints = order[second * (1 - margin) <= best[clearly]]
-    return kept
+    """Indices of the rows that no other beats by more than `margin` of its size in both columns, the first rising."""
+    order: Ints = np.lexsort((values[:, 1], values[:, 0]))
+    rows = values[order]
+    return order[~_dominated(rows, rows, margin)]
+
+
+def _dominated(values: Floats, known: Floats, margin: float) -> npt.NDArray[np.bool_]:
+    """Which rows some known one, given with the first column rising, beats by more than `margin` in both columns."""
+    better = np.searchsorted(known[:, 0], values[:, 0] * (1 - margin))
+    best_second = np.concatenate([[np.inf], np.minimum.accumulate(known[:, 1])])
+    dominated: npt.NDArray[np.bool_] = values[:, 1] * (1 - margin) > best_second[better]
+    return dominated

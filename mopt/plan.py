@@ -50,7 +50,6 @@ class Evaluator:
         self._price = {i: decimal(problem.by_name[i].price_per_hour) / 3600 for i in peaks}
         self._peak = {i: decimal(peak) for i, peak in peaks.items()}
         self._period = decimal(problem.time_limit)
-        self._pieces: dict[Pair, list[tuple[Fraction, Fraction]]] = {}
 
     def worth(self, choice: Choice) -> Worth | None:
         """Exact objectives; None if the choice breaks a limit of the problem."""
@@ -171,20 +170,18 @@ class Evaluator:
         """Samples that a pair's units do in `span`, and how fast that grows with it."""
         n, c = choice.dedicated[pair], choice.counts[pair]
         overhead = decimal(self.problem.by_name[pair[0]].unit_overhead)
-        most = Fraction(self._most(choice, pair))
-        best, rate = most, Fraction(0)
-        for slope, intercept in self._exact_pieces(pair):
-            if slope:
-                samples = n * (span - overhead - intercept * c) / slope
+        best, rate = Fraction(self._most(choice, pair)), Fraction(0)
+        pieces = [piece for piece in self.problem.services[pair].tau.pieces if piece[0] > 0]
+        computing = float(span - overhead)
+        rough = [(computing - intercept * c) / slope for slope, intercept in pieces]
+        # Floats tell which pieces may be the tightest; these are worked out exactly.
+        close = min(rough, default=0.0) + 1e-9 * max(map(abs, rough), default=0.0)
+        for (slope, intercept), estimate in zip(pieces, rough, strict=True):
+            if estimate <= close:
+                samples = n * (span - overhead - Fraction(intercept) * c) / Fraction(slope)
                 if samples < best:
-                    best, rate = samples, n / slope
+                    best, rate = samples, n / Fraction(slope)
         return best, rate
-
-    def _exact_pieces(self, pair: Pair) -> list[tuple[Fraction, Fraction]]:
-        if pair not in self._pieces:
-            pieces = self.problem.services[pair].tau.pieces
-            self._pieces[pair] = [(Fraction(slope), Fraction(intercept)) for slope, intercept in pieces]
-        return self._pieces[pair]
 
     def _span(self, choice: Choice) -> Fraction | None:
         """The shortest S in which all demands are done; None if there is none.
@@ -198,7 +195,7 @@ class Evaluator:
         span = max(
             (
                 decimal(self.problem.by_name[i].unit_overhead)
-                + choice.counts[i, r] * max(intercept for _, intercept in self._exact_pieces((i, r)))
+                + choice.counts[i, r] * Fraction(self.problem.services[i, r].tau.at(0.0))
                 for i, r in used
             ),
             default=Fraction(0),

@@ -39,7 +39,7 @@ def launch_seconds(resource, workload, batch):
         np.maximum(layer.flops * batch / peak, (g * layer.bytes_fixed + layer.bytes_per_sample * batch) / bandwidth)
         for layer in workload.layers
     )
-    return np.maximum(total, resource.launch_floor)
+    return np.maximum(resource.launch_overhead + total, resource.launch_floor)
 
 
 def footprint(workload, accelerator_batch):
@@ -166,7 +166,7 @@ def roofs(resource, workload):
         ((0.0, layer.flops / peak), (g * layer.bytes_fixed / bandwidth, layer.bytes_per_sample / bandwidth))
         for layer in workload.layers
     ]
-    lines = [np.sum(chosen, axis=0) for chosen in itertools.product(*of_layers)]
+    lines = [np.sum([(resource.launch_overhead, 0.0), *chosen], axis=0) for chosen in itertools.product(*of_layers)]
     return [(resource.launch_floor, 0.0), *lines]
 
 
@@ -247,6 +247,7 @@ def resources(draw, count, most_units):
                 compute_efficiency=draw(st.sampled_from([1.0, 1.0, 0.5])),
                 bandwidth_efficiency=draw(st.sampled_from([1.0, 1.0, 0.8])),
                 launch_floor=draw(st.sampled_from([0.0, 0.0, 0.1])),
+                launch_overhead=draw(st.sampled_from([0.0, 0.0, 0.02])),
                 unit_overhead=draw(st.sampled_from([0.0, 0.0, 0.05, 0.2])),
                 provider=draw(st.sampled_from(["A", "B"])),
                 accelerator=draw(st.sampled_from(["x", "y"])),
