@@ -29,7 +29,10 @@ _MEMORY_TOLERANCE = 0.08
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """One accelerator, or one socket of a CPU: memory in GB, bandwidth in GB/s, dense peaks in TFLOP/s by precision."""
+    """One accelerator, or one socket of a CPU.
+
+    Memory in GB, bandwidth in GB/s, dense peaks in TFLOP/s by precision, thermal design power in W.
+    """
 
     name: str
     kind: str
@@ -37,6 +40,7 @@ class Accelerator:
     bandwidth_gbs: float | None
     peak_tflops: dict[str, float]
     trains: bool
+    power_w: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ def accelerators() -> dict[str, Accelerator]:
             bandwidth_gbs=float(row["mem_bw_gbs"]) if row["mem_bw_gbs"] else None,
             peak_tflops={key: float(row[column]) for key, column in _PEAKS.items() if row[column]},
             trains=row["trains"] == "yes",
+            power_w=float(row["tdp_w"]) if row["tdp_w"] else None,
         )
         for row in _data("accelerators.csv")
     }
@@ -122,6 +127,11 @@ def corrections() -> dict[str, Correction]:
         row["instance_type"]: Correction(row["accelerator"], float(Fraction(row["accel_count"])))
         for row in _data("corrections.csv")
     }
+
+
+def chip(label: str) -> str:
+    """The part that a label means, whatever its memory and form: "a100" for "NVIDIA A100-80GB-PCIe"."""
+    return _parse(label).base
 
 
 def find_accelerator(label: str, memory_gb: Iterable[float] = (), hints: str = "") -> Accelerator | None:
