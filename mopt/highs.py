@@ -178,24 +178,26 @@ def known_options(options: Settings) -> dict[str, bool]:
 def scaling(model: LinearModel) -> tuple[Vector, Vector]:
     """Row and column factors, powers of two, that narrow a wide range of coefficients; ones where it is narrow.
 
-    Geometric means in turn over rows and over continuous columns (integers keep their unit), then each row's largest
-    coefficient to about 1.
+    Geometric means in turn over rows and over continuous columns (integers keep their unit), then each row so that its
+    smallest and largest coefficients lie about 1.
     """
     A = abs(model.matrix)
     m, n = A.shape
-    rows, columns = np.ones(m), np.ones(n)
-    if not A.nnz or (A.data.max() / A.data.min() <= 1e4 and 1e-3 <= A.data.max() <= 1e5):
-        return rows, columns
+    if not A.nnz or (A.data.min() >= 1e-3 and A.data.max() <= 1e4):
+        return np.ones(m), np.ones(n)
     logs = sparse.csr_array((np.log2(A.data), A.indices, A.indptr), shape=A.shape)
     by_row, by_column = logs, logs.tocsc()
     in_row, in_column = np.diff(by_row.indptr), np.diff(by_column.indptr)
-    r, c = np.zeros(m), np.zeros(n)
+    c = np.zeros(n)
     ones = sparse.csr_array((np.ones_like(A.data), A.indices, A.indptr), shape=A.shape)
     for _ in range(8):
         r = -(by_row.sum(axis=1) + ones @ c) / np.maximum(in_row, 1)
         c = -(by_column.sum(axis=0) + ones.T @ r) / np.maximum(in_column, 1)
         c[model.integer | (in_column == 0)] = 0.0
-    columns = np.exp2(np.round(c))
-    largest = (A @ sparse.diags_array(columns)).max(axis=1).toarray().ravel()
-    rows = np.exp2(-np.round(np.log2(np.where(largest > 0, largest, 1.0))))
-    return rows, columns
+    columns = np.round(c)
+    scaled = logs.data + columns[A.indices]
+    used = in_row > 0
+    starts = A.indptr[:-1][used]
+    middle = np.zeros(m)
+    middle[used] = (np.maximum.reduceat(scaled, starts) + np.minimum.reduceat(scaled, starts)) / 2
+    return np.exp2(-np.round(middle)), np.exp2(columns)
