@@ -16,6 +16,7 @@ from mopt.catalog_file import file_offers
 from mopt.catalog_frame import frame_resources, frame_table, to_frame
 from mopt.errors import MISSING, Fault, InputError
 from mopt.offers import Rejected, resources_of
+from mopt.record import Packed, pack, unpack
 from mopt.resource import Resource
 from mopt.skypilot import skypilot_offers
 from mopt.tables import Table, read_csv
@@ -131,6 +132,10 @@ class Catalog(Sequence[Resource]):
 
         return Catalog(filter(chosen, self._resources), filter(chosen, self._rejected))
 
+    def map(self, change: Callable[[Resource], Resource]) -> Catalog:
+        """The catalog with each resource changed; what was kept out stays as it is."""
+        return Catalog(map(change, self._resources), self._rejected)
+
     def _check(self, wanted: dict[str, set[Any]]) -> None:
         faults = []
         for field, values in wanted.items():
@@ -174,7 +179,7 @@ class Catalog(Sequence[Resource]):
         return self.names == other.names and all(map(_equal, self._resources, other._resources))
 
     def __reduce__(self) -> tuple[Callable[..., Catalog], tuple[Any, ...]]:
-        return Catalog, (self._resources, self._rejected)
+        return _unpacked, (pack(self._resources), self._rejected)
 
     def __repr__(self) -> str:
         providers = Counter(resource.provider or "other" for resource in self._resources)
@@ -183,6 +188,10 @@ class Catalog(Sequence[Resource]):
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self).strip('<>'))}</p>"
+
+
+def _unpacked(packed: Packed, rejected: tuple[Rejected, ...]) -> Catalog:
+    return Catalog(unpack(packed), rejected)
 
 
 def _allowed(value: object, known: set[Any]) -> str:

@@ -82,8 +82,7 @@ def solve_epsilon_front(
     SolverError
         If the solver contradicts what is known with all settings; its `front` holds what was found before.
     """
-    wanted = _wanted(resolution, time_limit, max_points)
-    _check_workers(workers, solver_options)
+    wanted = check_options(resolution, time_limit, max_points, workers, solver_options)
     if start is not None and resume is not None:
         raise InputError([Fault("", "solve_epsilon_front", "resume", str(resume), "not together with start")])
     if resume is not None:
@@ -96,6 +95,18 @@ def solve_epsilon_front(
         front = run.front(bar)
     object.__setattr__(front, "_source", (target, objectives))
     return front
+
+
+def check_options(
+    resolution: float | tuple[float, float] | None,
+    time_limit: float | None,
+    max_points: int | None,
+    workers: int | Any,
+    solver_options: Mapping[str, Any] | None,
+) -> tuple[Fraction | None, Fraction | None]:
+    """The resolution of each objective; InputError for options that make no sense."""
+    _check_workers(workers, solver_options)
+    return _wanted(resolution, time_limit, max_points)
 
 
 def _check_workers(workers: Any, options: Mapping[str, Any] | None) -> None:

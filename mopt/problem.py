@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from mopt.errors import Fault, InputError
-from mopt.record import record
+from mopt.record import pack, record, unpack
 from mopt.resource import Count, Positive, Resource
 from mopt.roofline import launch_time
 from mopt.service import BatchLimit, Service, batch_limit
@@ -145,7 +145,11 @@ class Problem:
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be computed again doesn't travel.
-        return {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}
+        state = {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}
+        return state | {"resources": pack(self.resources)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, resources=unpack(state["resources"]))
 
     # -- What follows from the data ----------------------------------------------------------------------------------
 
