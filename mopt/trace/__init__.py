@@ -167,6 +167,8 @@ def huggingface(
         )
         if value not in allowed
     ]
+    if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
+        faults.append(Fault("", "trace", "tokens", tokens, "must be a whole number of at least 1"))
     if method == "formula" and mode not in phases:
         faults.append(Fault("", "trace", "mode", mode, "must be prefill or decode by formula"))
     if method == "torch" and mode == "decode":

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from mopt.errors import MISSING, Fault, InputError
 from mopt.trace import pytorch
@@ -16,6 +17,10 @@ from mopt.trace.extras import version
 from mopt.workload import Workload
 
 _DEFAULT_TOKENS = 512
+# The fused attention of torch under a name of its own, for which transformers makes no masks: on fake tensors it can't
+# tell that a batch has neither padding nor several sequences in a row, and would spell out a mask that isn't needed.
+_ATTENTION = "mopt_sdpa"
+transformers.AttentionInterface.register(_ATTENTION, sdpa_attention_forward)
 
 
 def build(config: Config) -> torch.nn.Module:
@@ -44,8 +49,8 @@ def build(config: Config) -> torch.nn.Module:
     create = model.from_config if names == [] else model._from_config
     with torch.device("meta"):
         try:
-            return create(made, attn_implementation="sdpa")
-        except ValueError:  # architectures without the fused attention
+            return create(made, attn_implementation=_ATTENTION)
+        except ValueError:  # architectures without attention, or with one of their own
             return create(made, attn_implementation="eager")
 
 

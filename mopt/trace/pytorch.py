@@ -10,7 +10,7 @@ import torch
 from torch._subclasses import fake_tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from mopt.errors import Fault, InputError
+from mopt.errors import MISSING, Fault, InputError
 from mopt.trace.extras import version
 from mopt.trace.fit import Trace, Update, batch_faults, fit
 from mopt.trace.recorder import DropoutOff, Layers, Recorder
@@ -149,6 +149,10 @@ def _run(
         except _FAKE_FAILURES as error:
             text = "needs the values of a tensor, or has no rule for shapes alone"
             fault = Fault("", f"operator {recorder.running}", "trace", type(error).__name__, text)
+            raise InputError([fault]) from error
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:  # what modules raise on wrong arguments
+            text = f"must suit the module, which raised {type(error).__name__}: {error}"
+            fault = Fault("", f"operator {recorder.running or 'none'}", "inputs", MISSING, text)
             raise InputError([fault]) from error
         recorder.stop()
     return recorder.tape, _update(weights, optimizer) if trains else Update()

@@ -342,6 +342,11 @@ def test_operators_that_need_values_are_named(function, operator):
     assert f"aten.{operator}.default in Function" in record
 
 
+def test_wrong_arguments_are_the_callers():
+    ((record, field),) = faults(lambda: forward(nn.Linear(4, 4), torch.empty(3, 5)))
+    assert (record, field) == ("operator aten.addmm.default in Linear", "inputs")
+
+
 def test_settings_are_checked_at_once():
     found = faults(
         lambda: mopt.trace.torch(len, None, mode="test", precision="fp8", optimizer="lion", batches=(1, 2, 3))
