@@ -20,7 +20,7 @@ from mopt.methods import MakeSolver, Method, Outline, Piece, choose
 from mopt.point import Point, Segment
 from mopt.progress import Progress
 from mopt.segments import Place
-from mopt.session import Answer, Candidate, Session, Statistics, StoppedError
+from mopt.session import Answer, Candidate, CrashedError, Session, Statistics, StoppedError
 from mopt.sweep import Contradiction
 from mopt.task import Task, task_of
 
@@ -187,6 +187,10 @@ class _Run:
             why = f"time limit of {self.time_limit:g} s"
         except KeyboardInterrupt:
             why = "interrupted"
+        except CrashedError as error:
+            if self.outline is None:
+                raise SolverError(str(error)) from error
+            why = str(error)
         except SolverError as error:
             error.front = self._assemble(False, str(error))
             raise

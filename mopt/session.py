@@ -37,6 +37,10 @@ class StoppedError(Exception):
     """The time that was given is over; caught by the driver, which returns what it has."""
 
 
+class CrashedError(Exception):
+    """The solver itself broke down."""
+
+
 class UnboundedError(Exception):
     """All settings say that there is no least value, or no solution."""
 
@@ -244,7 +248,10 @@ class Session:
         remaining = None if math.isinf(self.deadline) else self.deadline - time.perf_counter()
         if remaining is not None and remaining <= 0:
             raise StoppedError
-        outcome = self._backend.solve(cost, limits, settings, time_limit=remaining, lines=lines)
+        try:
+            outcome = self._backend.solve(cost, limits, settings, time_limit=remaining, lines=lines)
+        except Exception as error:  # whatever it is, what was found before stands
+            raise CrashedError(f"the solver broke down: {error!r}") from error
         self.statistics.solves += 1
         self.statistics.solver_seconds += outcome.seconds
         if outcome.status is Status.STOPPED:
