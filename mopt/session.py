@@ -236,7 +236,7 @@ class Session:
             return answer
         if not objections:
             return None
-        if unbounded == len(self._tried):
+        if unbounded == len(self._tried) and not lines and all(bound is None for bound in upper):
             raise UnboundedError
         raise SolverError(
             f"{question}: {objections[-1]}; so with {len(objections)} of {len(self._tried)} settings of the solver"
