@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import count, pairwise
 from numbers import Integral, Real
 from os import PathLike
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from mopt.resource import Resource
     from mopt.verify import Verification
 
 
@@ -207,7 +208,8 @@ class ParetoFront:
     def _solved_for(self) -> tuple[object, tuple[object, object] | None]:
         source: tuple[object, tuple[object, object] | None] | None = self.__dict__.get("_source")
         if source is None:
-            raise InputError([Fault("", "front", "target", None, "give verify() the problem or model, this front was read")])
+            allowed = "give verify() the problem or model, this front was read"
+            raise InputError([Fault("", "front", "target", None, allowed)])
         return source
 
     def __getstate__(self) -> dict[str, object]:
@@ -356,7 +358,9 @@ class ParetoFront:
         return pd.DataFrame(columns)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the front: points, segments, the border of what they dominate, and the knee.
+        """Draw the front: points, segments with open and closed ends, the knee, and the fleets at both ends.
+
+        The infeasible side is shaded; of an incomplete front, what is still open is hatched.
 
         Parameters
         ----------
@@ -366,6 +370,32 @@ class ParetoFront:
         from mopt.plot import draw_front
 
         return draw_front(self, ax)
+
+    def plot_fleets(
+        self,
+        ax: Axes | None = None,
+        by: Literal["units", "cost"] = "units",
+        resources: Iterable[Resource] | None = None,
+    ) -> Axes:
+        """Draw the fleet of the best plan at each value of the second objective, one band a resource.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure of 6×4 inches.
+        by : "units" or "cost"
+            Height of a band: units rented, or $ per period.
+        resources : iterable of Resource, optional
+            For the prices, where the front was read from a file.
+
+        Raises
+        ------
+        InputError
+            No points, points without plans, an unknown `by`, or unknown prices.
+        """
+        from mopt.plot import draw_fleets
+
+        return draw_fleets(self, ax, by, resources)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the front to a JSON file, from which `mopt.load_front` reads an equal one."""

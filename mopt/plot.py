@@ -1,34 +1,62 @@
-"""Pictures of fronts."""
+"""Pictures of fronts, legible in grey at 6×4 inches."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
-from matplotlib.ticker import PercentFormatter
+from matplotlib.axis import Axis
+from matplotlib.patches import Polygon
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from mopt import geometry
+from mopt.errors import Fault, InputError
 from mopt.geometry import ends_of
+from mopt.plot_labels import SMALL, fleet_text, short_names
 from mopt.point import Point, Segment, reshape
+from mopt.problem import Problem
+from mopt.resource import Resource
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from mopt.front import ParetoFront
 
+Curve = npt.NDArray[np.float64]
+
+_STYLES: tuple[tuple[str, str, str], ...] = (
+    ("o", "-", "0.0"),
+    ("s", "--", "0.4"),
+    ("^", ":", "0.0"),
+    ("D", "-.", "0.55"),
+    ("v", "-", "0.7"),
+    ("P", "--", "0.2"),
+)
+_FILLS = (("0.25", ""), ("0.85", "///"), ("0.55", ""), ("1.0", "..."), ("0.75", ""), ("0.95", "xxx"), ("0.4", "\\\\\\"))
+# With more steps than this in a picture the lines between them would blacken it.
+_MOST_STEPS = 60
+
+
+def new_axes() -> Axes:
+    """Axes of a new figure of 6×4 inches."""
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+
+
+# -- One front ---------------------------------------------------------------------------------------------------------
+
 
 def draw_front(front: ParetoFront, ax: Axes | None = None) -> Axes:
-    """Draw points, segments, the border of what they dominate, and the knee; legible in grey at 6×4 inches."""
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    """Draw a front: see `ParetoFront.plot`."""
+    ax = ax or new_axes()
     curves = [_curve(piece) for piece in front.pieces]
     if curves:
-        x, y = _border(curves)
-        ax.plot(x, y, color="0.65", linewidth=1, zorder=1, label="border of the dominated side")
-    segments = [(piece, curve) for piece, curve in zip(front.pieces, curves, strict=True) if isinstance(piece, Segment)]
-    for k, (_, curve) in enumerate(segments):
+        ax.plot(*_border(curves).T, color="0.5", linewidth=1, zorder=1, label="border of the dominated side")
+    segments = [curve for piece, curve in zip(front.pieces, curves, strict=True) if isinstance(piece, Segment)]
+    for k, curve in enumerate(segments):
         ax.plot(*curve.T, color="black", linewidth=2, zorder=2, label="segment" if k == 0 else None)
     size = 5 if len(front) <= 40 else 3
     if front.points:
@@ -37,35 +65,107 @@ def draw_front(front: ParetoFront, ax: Axes | None = None) -> Axes:
     if open_ends:
         x, y = np.array(open_ends).T
         ax.plot(x, y, "o", color="black", markerfacecolor="white", markersize=size + 1, zorder=4, label="open end")
+    _name_axes(front, ax)
     if front.points:
         ax.plot(*front.knee().objectives, "D", color="black", fillstyle="none", markersize=12, zorder=5, label="knee")
-        ax.legend(frameon=False, fontsize="small")
-    ax.set_xlabel(_label(front, 0))
-    ax.set_ylabel(_label(front, 1))
-    for axis, name in zip((ax.xaxis, ax.yaxis), front.names, strict=True):
-        if name == "utilization":
-            axis.set_major_formatter(PercentFormatter(1.0, symbol=""))
+        lines = _label_ends(front, ax)
+        _shade(front, curves, ax, room=0.08 + 0.06 * lines)
+        ax.legend(fontsize=SMALL, loc="best", edgecolor="none", framealpha=1.0)
     return ax
 
 
-def _curve(piece: Point | Segment) -> npt.NDArray[np.float64]:
+def _curve(piece: Point | Segment) -> Curve:
     """Objectives along a piece, shape (steps, 2)."""
     if isinstance(piece, Point):
         return np.array([piece.objectives])
     start, end = np.array(piece.start.objectives), np.array(piece.end.objectives)
     shares = np.linspace(0.0, 1.0, 2 if piece.bend == 1.0 else 50)
     moved = np.array([(t, reshape(t, piece.bend)) for t in shares])
-    curve: npt.NDArray[np.float64] = start + (end - start) * moved
+    curve: Curve = start + (end - start) * moved
     return curve
 
 
-def _border(curves: list[npt.NDArray[np.float64]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _border(curves: list[Curve]) -> Curve:
     """The curves joined by steps: the second objective stays until the first reaches the next piece."""
-    corners = []
+    corners: list[Curve] = []
     for curve, following in pairwise(curves):
-        corners += [curve, [(following[0, 0], curve[-1, 1])]]
-    path = np.concatenate([*corners, curves[-1]])
-    return path[:, 0], path[:, 1]
+        corners += [curve, np.array([(following[0, 0], curve[-1, 1])])]
+    return np.concatenate([*corners, curves[-1]])
+
+
+def _label_ends(front: ParetoFront, ax: Axes) -> int:
+    """Write the fleets at the two ends, below the first and above the last, where no point can be; the most lines."""
+    most = 0
+    ends = [front.points[0], front.points[-1]][: len(front)]
+    plans = [end.plan for end in ends]
+    short = short_names({name for plan in plans if plan is not None for name in plan.units})
+    right, up = front.senses[0], -front.senses[1]
+    for k, (end, plan) in enumerate(zip(ends, plans, strict=True)):
+        if plan is None:
+            continue
+        beyond = up if k else -up
+        outward = right if k == 0 else -right
+        text = fleet_text(plan.units, short)
+        most = max(most, 1 + text.count("\n"))
+        ax.annotate(
+            text, end.objectives, xytext=(-4 * outward, 10 * beyond),
+            textcoords="offset points", ha="left" if outward == 1 else "right", va="bottom" if beyond == 1 else "top",
+            fontsize=SMALL, linespacing=1.1, zorder=6,
+        )  # fmt: skip
+    return most
+
+
+def _shade(front: ParetoFront, curves: list[Curve], ax: Axes, room: float) -> None:
+    """Shade what no plan reaches, and hatch what is still open of it; fixes the limits of the axes."""
+    ax.autoscale(True)
+    ax.margins(x=0.06, y=room)
+    ax.autoscale_view()
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    x_best, x_worst = (left, right) if front.senses[0] == 1 else (right, left)
+    y_best, y_worst = (low, high) if front.senses[1] == 1 else (high, low)
+    first, last = curves[0][0], curves[-1][-1]
+    # From the best corner of the picture along the border. Where a search stopped, only what is better than a point
+    # in both objectives is known to be out of reach.
+    path = [np.array([(x_best, y_best), (x_best, y_worst), (first[0], y_worst)] if front.complete
+                     else [(x_best, y_best), (x_best, first[1])])]
+    unknown = []
+    for curve, following in pairwise(curves):
+        outer = (following[0, 0], curve[-1, 1])
+        inner = (curve[-1, 0], following[0, 1])
+        if front.complete or _explored(front, curve[-1, 1], following[0, 1]):
+            path += [curve, np.array([outer])]
+        else:
+            path += [curve, np.array([inner])]
+            unknown.append(np.array([curve[-1], outer, following[0], inner]))
+    path.append(curves[-1])
+    path.append(np.array([(x_worst, last[1]), (x_worst, y_best)] if front.complete else [(last[0], y_best)]))
+    # Added as artists: the shade must not count when limits are chosen again.
+    ax.add_artist(Polygon(np.concatenate(path), facecolor="0.9", edgecolor="none", zorder=0, label="infeasible side"))
+    for k, corners in enumerate(unknown):
+        ax.add_artist(
+            Polygon(corners, facecolor="none", edgecolor="0.6", linewidth=0, hatch="////", zorder=0,
+                    label="still open" if k == 0 else None)
+        )
+    ax.set_xlim(left, right)
+    ax.set_ylim(low, high)
+
+
+def _explored(front: ParetoFront, start: float, end: float) -> bool:
+    """Whether an incomplete front says of a range of the second objective that nothing is missing in it."""
+    low, high = sorted((start, end))
+    return bool(front.unexplored) and all(high <= bottom or low >= top for bottom, top in front.unexplored)
+
+
+def _name_axes(front: ParetoFront, ax: Axes) -> None:
+    ax.set_xlabel(_label(front, 0))
+    ax.set_ylabel(_label(front, 1))
+    for axis, name in zip((ax.xaxis, ax.yaxis), front.names, strict=True):
+        _in_percent(axis, name)
+
+
+def _in_percent(axis: Axis, name: str) -> None:
+    if name == "utilization":
+        axis.set_major_formatter(PercentFormatter(1.0, symbol=""))
 
 
 def _label(front: ParetoFront, k: int) -> str:
@@ -75,3 +175,158 @@ def _label(front: ParetoFront, k: int) -> str:
     if name == "utilization":
         return "utilization (% of rented peak)"
     return f"{name} ({'minimised' if front.senses[k] == 1 else 'maximised'})"
+
+
+# -- Fleets along a front ----------------------------------------------------------------------------------------------
+
+
+def draw_fleets(
+    front: ParetoFront,
+    ax: Axes | None = None,
+    by: Literal["units", "cost"] = "units",
+    resources: Iterable[Resource] | None = None,
+) -> Axes:
+    """Draw the fleets along a front: see `ParetoFront.plot_fleets`."""
+    if by not in ("units", "cost"):
+        raise InputError([Fault("", "plot_fleets", "by", by, "must be 'units' or 'cost'")])
+    if not front.points or front.points[0].plan is None:
+        raise InputError([Fault("", "front", "points", len(front), "must be points with plans")])
+    prices = _prices(front, resources) if by == "cost" else {}
+    x, stacks = _stacks(front, prices, by)
+    ax = ax or new_axes()
+    # The types that take most of the picture have a band of their own.
+    order = sorted(stacks, key=lambda name: -float(np.trapezoid(stacks[name], x)))
+    bands = order if len(order) <= len(_FILLS) else order[: len(_FILLS) - 1]
+    short = short_names(stacks)
+    names = [short[name] for name in bands]
+    heights = [stacks[name] for name in bands]
+    if len(bands) < len(order):
+        names.append(f"{len(order) - len(bands)} others")
+        heights.append(np.sum([stacks[name] for name in order[len(bands) :]], axis=0))
+    bottom = np.zeros_like(x)
+    for name, height, (colour, hatch) in zip(names, heights, _FILLS, strict=False):
+        ax.fill_between(x, bottom, bottom + height, facecolor=colour, hatch=hatch, edgecolor="black",
+                        linewidth=0.4 if len(front) <= _MOST_STEPS else 0.0, label=name)
+        bottom = bottom + height
+    ax.set_xlim(*((x[0], x[-1]) if x[0] < x[-1] else (x[-1], x[0])))
+    ax.set_ylim(0, 1.05 * float(bottom.max()))
+    at = "at most" if front.senses[1] == 1 else "at least"
+    ax.set_xlabel(_label(front, 1).replace(front.names[1], f"{front.names[1]} of {at}", 1))
+    _in_percent(ax.xaxis, front.names[1])
+    ax.set_ylabel("units rented" if by == "units" else _label(front, 0))
+    if by == "units":
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    handles, texts = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], texts[::-1], frameon=False, fontsize=SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def _stacks(
+    front: ParetoFront, prices: dict[str, float], by: Literal["units", "cost"]
+) -> tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.float64]]]:
+    """Values of the second objective, and of each resource its height there: those of the best plan that reaches it."""
+    ideal, nadir = geometry.box(front.pieces, front.senses)
+    sense = front.senses[1]
+    # The first plan is the best for any value up to its own: show a little of that.
+    reached = sense * nadir[1] + sense * 0.05 * ((nadir[1] - ideal[1]) or abs(nadir[1]) or 1.0)
+    x: list[float] = []
+    rows: list[dict[str, float]] = []
+    for plans in _runs(front):
+        values = [point.objectives[1] for point in plans]
+        if len(plans) == 1 or values[0] != reached:
+            x.append(reached)
+            rows.append(_heights(plans[0], prices, by))
+        x += values
+        rows += [_heights(point, prices, by) for point in plans]
+        reached = values[-1]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return np.array(x), {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
+
+
+def _runs(front: ParetoFront) -> Iterator[tuple[Point, ...]]:
+    """The points in order, those along one segment together."""
+    for piece in front.pieces:
+        if isinstance(piece, Point):
+            yield (piece,)
+        else:
+            yield tuple(piece.at(float(share)) for share in np.linspace(0.0, 1.0, 33))
+
+
+def _heights(point: Point, prices: dict[str, float], by: Literal["units", "cost"]) -> dict[str, float]:
+    plan = point.plan
+    if plan is None:
+        return {}
+    if by == "units":
+        return {name: float(number) for name, number in plan.units.items()}
+    return {name: prices[name] / 3600.0 * seconds for name, seconds in plan.billed.items()}
+
+
+def _prices(front: ParetoFront, resources: Iterable[Resource] | None) -> dict[str, float]:
+    """$/h by name, of the resources given or those of the problem that the front was solved for."""
+    known = {resource.name: resource.price_per_hour for resource in resources or resources_of(front)}
+    used = {name for point in front if point.plan is not None for name in point.plan.billed}
+    if missing := used - known.keys():
+        allowed = f"give the resources of the front, {', '.join(sorted(missing))} missing"
+        raise InputError([Fault("", "plot_fleets", "resources", len(known), allowed)])
+    return known
+
+
+def resources_of(front: ParetoFront) -> tuple[Resource, ...]:
+    """The resources of the problem that the front was solved for in this session; none of a front that was read."""
+    target, _ = vars(front).get("_source", (None, None))
+    problem = getattr(target, "_mopt_problem", target)
+    return problem.resources if isinstance(problem, Problem) else ()
+
+
+# -- Several fronts ----------------------------------------------------------------------------------------------------
+
+
+def compare(fronts: Sequence[ParetoFront], labels: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw several fronts of the same objectives together.
+
+    Each has a marker and a line of its own; the line borders what the front dominates, thick along segments.
+
+    Parameters
+    ----------
+    fronts : sequence of ParetoFront
+    labels : sequence of str
+        One a front, for the legend.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure of 6×4 inches.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InputError
+        No fronts or too many, not one label each, or fronts of other objectives or periods than the first.
+    """
+    if not 1 <= len(fronts) <= len(_STYLES):
+        raise InputError([Fault("", "compare", "fronts", len(fronts), f"must be 1 to {len(_STYLES)} fronts")])
+    faults = []
+    if len(labels) != len(fronts):
+        faults.append(Fault("", "compare", "labels", len(labels), f"must be {len(fronts)}, one a front"))
+    same = ("names", "senses", "time_limit")
+    faults += [
+        Fault("", f"front {k}", field, getattr(front, field), f"must be {getattr(fronts[0], field)!r} as in front 0")
+        for k, front in enumerate(fronts) for field in same if getattr(front, field) != getattr(fronts[0], field)
+    ]  # fmt: skip
+    if faults:
+        raise InputError(faults)
+    ax = ax or new_axes()
+    for k, (front, label, (marker, line, colour)) in enumerate(zip(fronts, labels, _STYLES, strict=False)):
+        curves = [_curve(piece) for piece in front.pieces]
+        if not curves:
+            continue
+        ax.plot(*_border(curves).T, linestyle=line, linewidth=1, color=colour, zorder=2 + k)
+        for piece, curve in zip(front.pieces, curves, strict=True):
+            if isinstance(piece, Segment):
+                ax.plot(*curve.T, linestyle="-", linewidth=2.5, color=colour, zorder=2 + k)
+        size = 5 if len(front) <= 40 else 3
+        ax.plot(*front.values.T, marker, color=colour, markersize=size, zorder=2 + k)
+        ax.plot([], [], marker=marker, linestyle=line, color=colour, markersize=5, linewidth=1, label=label)
+    _name_axes(fronts[0], ax)
+    ax.legend(frameon=False, fontsize=SMALL, loc="best")
+    return ax
