@@ -72,13 +72,19 @@ def _with_units(problem: Problem) -> pyo.ConcreteModel:
     m.DEMANDS = pyo.Set(initialize=list(problem.demand_by_name))
     m.PAIRS = pyo.Set(dimen=2, initialize=list(problem.services))
     m.dedicated = pyo.Var(m.PAIRS, domain=pyo.NonNegativeIntegers, bounds=lambda m, i, r: (0, limits[i]))
-    by_resource: dict[str, list[str]] = {}
-    for i, r in problem.services:
-        by_resource.setdefault(i, []).append(r)
-    m.units = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m.dedicated[i, r] for r in by_resource[i]))
-    shared = [i for i, demands in by_resource.items() if len(demands) > 1]
+    serves = _serves(problem)
+    m.units = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m.dedicated[i, r] for r in serves[i]))
+    shared = [i for i, demands in serves.items() if len(demands) > 1]
     m.unit_limit = pyo.Constraint(shared, rule=lambda m, i: m.units[i] <= limits[i])
     return m
+
+
+def _serves(problem: Problem) -> dict[str, list[str]]:
+    """The demands that each resource can serve."""
+    serves: dict[str, list[str]] = {}
+    for i, r in problem.services:
+        serves.setdefault(i, []).append(r)
+    return serves
 
 
 def add_samples(m: pyo.ConcreteModel, problem: Problem) -> None:
@@ -171,9 +177,10 @@ def add_per_use(m: pyo.ConcreteModel, problem: Problem) -> None:
     """u_i = Σ_r (t_ir + o_i·n_ir): computing and overhead are paid."""
     add_launches(m, problem)
 
+    serves = _serves(problem)
+
     def rule(m: pyo.ConcreteModel, i: str) -> object:
-        overhead = problem.by_name[i].unit_overhead
-        return sum(m.busy[i, r] for q, r in m.PAIRS if q == i) + overhead * m.units[i]
+        return sum(m.busy[i, r] for r in serves[i]) + problem.by_name[i].unit_overhead * m.units[i]
 
     m.billed = pyo.Expression(m.RESOURCES, rule=rule)
 
@@ -260,17 +267,16 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
 
     m.roof = pyo.Constraint(pieces, rule=rule)
     m.launches = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: sum(c * m._counted[i, r, c] for q, s, c in m._LAUNCHES if (q, s) == (i, r))
+        m.PAIRS, rule=lambda m, i, r: sum(c * n * m._chosen[i, r, c, n] for _, _, c, n in by_pair[i, r])
     )
     m._billed = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: T * sum(choice[3] * m._paid[choice] for choice in by_pair[i, r])
+        m.PAIRS, rule=lambda m, i, r: T * sum(n * m._paid[i, r, c, n] for _, _, c, n in by_pair[i, r])
     )
     m.busy = pyo.Expression(
         m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - problem.by_name[i].unit_overhead * m.dedicated[i, r]
     )
-    m.billed = pyo.Expression(
-        m.RESOURCES, rule=lambda m, i: sum(m._billed[q, r] for q, r in m.PAIRS if q == i)
-    )
+    serves = _serves(problem)
+    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m._billed[i, r] for r in serves[i]))
 
 
 _BILLING: dict[str, Callable[[pyo.ConcreteModel, Problem], None]] = {
