@@ -12,6 +12,7 @@ import highspy
 import numpy as np
 from scipy import sparse
 
+from mopt.errors import SolverError
 from mopt.linear_model import LinearModel, Vector
 
 Settings = Mapping[str, float | int | str | bool]
@@ -111,7 +112,8 @@ class Highs:
         self._is_mip = bool(model.integer.any()) and not relaxed
         self._h = _Silent()
         self._apply(BASE_SETTINGS)
-        self._h.passModel(lp)
+        if self._h.passModel(lp) == highspy.HighsStatus.kError:
+            raise SolverError("HiGHS refuses the model: its coefficients are too large")
         self._changed: dict[str, object] = {}
 
     def _apply(self, settings: Settings) -> None:

@@ -24,6 +24,8 @@ from mopt.task import Task
 
 # A step finer than this share of the range is finer than the solver's tolerances.
 FINEST = Fraction(1, 10**6)
+# Share of a value below which a difference is rounding.
+PRECISION = Fraction(1, 10**9)
 # Where a ratio varies continuously along the front, it is sampled this finely.
 CURVED = Fraction(1, 10**3)
 
@@ -267,7 +269,7 @@ class SegmentMethod:
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
         """Edges and single points, in order."""
-        assert self._search is not None and self._start is not None
+        assert self._search is not None
         for edge, following in self._search.run(place or self._start):
             if edge is None:
                 continue
@@ -300,7 +302,8 @@ class RatioMethod:
         steps = []
         for k in (0, 1):
             own_range = abs(values[k][1] - values[k][0]) or Fraction(1)
-            steps.append(self._wanted[k] or own_range * (CURVED if curved else self._task.finest))
+            step = self._wanted[k] or own_range * (CURVED if curved else self._task.finest)
+            steps.append(max(step, max(map(abs, values[k])) * PRECISION))
         quotients = tuple(
             Quotient(2 * k, 2 * k + 1, self._exact(k), steps[k], steps[k] / 100) for k in (0, 1)
         )
@@ -442,31 +445,33 @@ def _grid(
     chosen: list[Fraction] = []
     lattice: list[bool] = []
     ranges: list[Fraction] = []
+    sizes: list[Fraction] = []
     for k, axis in enumerate(task.axes):
         step, own = steps[k], wanted[k]
         values = (start.values[k], end.values[k])
-        span = abs(values[1] - values[0])
+        span, largest = abs(values[1] - values[0]), max(map(abs, values))
         ranges.append(span)
+        sizes.append(largest)
         if own is None and step is not None and step >= span * FINEST:
             choice = step
         else:
             if own is None:
                 own = task.finest * (abs(Fraction(axis.own(values[1])) - Fraction(axis.own(values[0]))) or 1)
-            choice = axis.internal_step(own, values)
+            choice = max(axis.internal_step(own, values), largest * PRECISION)
         on = step is not None and choice <= step and step >= span * FINEST
         chosen.append(step if on and step is not None else choice)
         lattice.append(on)
     skip = tuple(step / 2 if on else step for step, on in zip(chosen, lattice, strict=True))
     slack = tuple(step / 2 if on else step / 100 for step, on in zip(chosen, lattice, strict=True))
     units = tuple(
-        step if on and span <= 10**4 * step else max(span / 10**4, step / 100) if on else max(span / 10**3, step)
-        for step, on, span in zip(chosen, lattice, ranges, strict=True)
+        (step if span <= 10**4 * step else max(span / 10**4, step / 100)) if on
+        else max(span / 10**3, step, size / 10**5)
+        for step, on, span, size in zip(chosen, lattice, ranges, sizes, strict=True)
     )
     weight = None
     if all(lattice):
         candidate = int(ranges[1] / chosen[1]) + 1
-        largest = max(abs(start.values[0]), abs(end.values[0])) / chosen[0]
-        if candidate * largest <= LARGEST_WEIGHTED:
+        if candidate * sizes[0] / chosen[0] + sizes[1] / chosen[1] <= LARGEST_WEIGHTED:
             weight = float(candidate)
     differences = tuple(step if on else give for step, give, on in zip(chosen, slack, lattice, strict=True))
     grid = Grid((chosen[0], chosen[1]), (skip[0], skip[1]), (slack[0], slack[1]), weight)

@@ -175,8 +175,11 @@ class Search:
         """The first point, by the first objective, at which the slice of `below` is on or under the line through p."""
         line = (weights, self._session.worth(weights, p))
         first = self._slice(below, (1.0, 0.0), (None, top), line) or below
-        lowest = self._slice(below, (0.0, 1.0), (max(first.values[0], p.values[0]) + self._hair[0], None))
-        return first if lowest is None else lowest
+        for room in (self._rounding[0], self._hair[0]):
+            lowest = self._slice(below, (0.0, 1.0), (max(first.values[0], p.values[0]) + room, None))
+            if lowest is not None:
+                return lowest
+        return first
 
     def _lowest_at(self, first: Fraction) -> Answer:
         """The best second objective of all choices with the first objective at most a value, then the best first."""
@@ -211,7 +214,7 @@ class Search:
         upper: tuple[Bound, Bound] = (None, None),
         line: Line | None = None,
     ) -> Candidate | None:
-        """The best point of a solution's slice under bounds and, if given, on or under a line; None if there is none."""
+        """The best point of a solution's slice under bounds and, if given, below a line; None if there is none."""
         assert self._check.slice is not None
         cost, limits = self._session.in_units(weights, upper)
         extra = [] if line is None else [self._session.line_in_units(line)]

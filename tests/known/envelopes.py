@@ -1,7 +1,7 @@
 """Fronts of mixed-integer problems by enumeration of their integers, without the package: the truth that it is held to.
 
 The slice of a choice of integers has a convex front, found by linear programs (scipy). The nondominated set of all
-slices is the graph of F(t), the least second objective with the first at most t, where F falls. Everything is minimised.
+slices is the graph of F(t), the least second objective with the first at most t, where F falls. All is minimised.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Readers of the instances in `data/`: each gives a Pyomo model with objectives f1 and f2, and the known front if any."""
+"""Readers of the instances in `data/`: Pyomo models with objectives f1 and f2, and the known fronts if any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ DATA = Path(__file__).parent / "data"
 Front = list[tuple[float, float]]
 
 
-def knapsack(profits: Sequence[Sequence[float]], weights: Sequence[Sequence[float]], capacities: Sequence[float]) -> pyo.ConcreteModel:
+def knapsack(
+    profits: Sequence[Sequence[float]], weights: Sequence[Sequence[float]], capacities: Sequence[float]
+) -> pyo.ConcreteModel:
     """A 0/1 knapsack with one row a capacity; both profits are maximised."""
     m = pyo.ConcreteModel()
     m.x = pyo.Var(range(len(profits[0])), domain=pyo.Binary)
@@ -126,6 +128,5 @@ def _finite(bound: float) -> float | None:
 
 
 def _pairs(path: Path, skip: int = 0) -> Front:
-    return sorted(
-        (float(first), float(second)) for first, second in map(str.split, filter(str.strip, path.read_text().splitlines()[skip:]))
-    )
+    lines = path.read_text().splitlines()[skip:]
+    return sorted((float(first), float(second)) for first, second in map(str.split, filter(str.strip, lines)))
