@@ -337,6 +337,7 @@ class RatioMethod:
                 if candidate.values[2 * k + 1] <= 0:
                     raise InputError([Fault("", "solve_epsilon_front", self._task.axes[k].name,
                                             float(candidate.values[2 * k + 1]), "its denominator must be positive")])
+        self._session.bounded = True
         return start, end
 
     def _exact(self, k: int) -> Pair | None:
@@ -392,6 +393,7 @@ def _ends(task: Task, session: Session, grid: Grid) -> tuple[Found, Found]:
         raise _unbounded(task) from None
     if end is None:
         raise SolverError("the solver finds no solution where it has just given one")
+    session.bounded = True
     return start, end
 
 

@@ -163,6 +163,7 @@ class Session:
         self._tried: tuple[Settings, ...] = (settings or {}, *RETRIES)
         self.known: list[Candidate] = []
         self.statistics = Statistics()
+        self.bounded = False  # whether both objectives are known to have a best value
         self.deadline = math.inf
         self.rescale(scale)
 
@@ -178,7 +179,7 @@ class Session:
     def fork(self) -> Session:
         """Another session with a solver of its own, which knows what this one knows."""
         made = Session(self._make_backend, self._forms, self._check.fork(), self.scale, self._tried[0])
-        made.known, made.deadline = list(self.known), self.deadline
+        made.known, made.deadline, made.bounded = list(self.known), self.deadline, self.bounded
         return made
 
     def minimize(
@@ -236,7 +237,7 @@ class Session:
             return answer
         if not objections:
             return None
-        if unbounded == len(self._tried) and not lines and all(bound is None for bound in upper):
+        if unbounded == len(self._tried) and not self.bounded:
             raise UnboundedError
         raise SolverError(
             f"{question}: {objections[-1]}; so with {len(objections)} of {len(self._tried)} settings of the solver"

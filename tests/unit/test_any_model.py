@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import math
 
 import numpy as np
 import pyomo.environ as pyo
@@ -30,7 +31,7 @@ def plant() -> pyo.ConcreteModel:
         b.room = pyo.Constraint(expr=b.units[1] + b.units[2] <= 5 * b.open)
         b.meter = pyo.Constraint(expr=b.slack == b.units[1] - (2 + k) * b.units[2])
     m.all = pyo.Constraint(expr=pyo.inequality(m.least, sum(b.units[j] for b in m.site.values() for j in (1, 2)), 8))
-    m.nothing = pyo.Constraint(expr=(None, m.site["east"].units[1] + m.site["west"].units[1], None))
+    m.nothing = pyo.Constraint(expr=(-math.inf, m.site["east"].units[1] + m.site["west"].units[1], math.inf))
     m.site["west"].units[2].fix(1)
     m.off = pyo.Constraint(expr=m.site["east"].units[1] >= 100)
     m.off.deactivate()
