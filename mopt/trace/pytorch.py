@@ -14,6 +14,7 @@ from mopt.errors import MISSING, Fault, InputError
 from mopt.trace.extras import version
 from mopt.trace.fit import Trace, Update, batch_faults, fit
 from mopt.trace.recorder import DropoutOff, Layers, Recorder
+from mopt.trace.shape_cache import ShapeCache
 from mopt.trace.tape import Tape
 from mopt.workload import Workload
 
@@ -137,7 +138,7 @@ def _run(
         weights = _fake_weights(module, dtype)
         args, kwargs = _arguments(inputs, batch, dtype)
         layers = Layers(module, weights)
-        recorder = Recorder(batch, layers)
+        recorder = Recorder(batch, layers, ShapeCache(fake))
         for tensor in (*weights.values(), *_tensors((args, kwargs))):
             recorder.hold(tensor)
         grad = torch.enable_grad() if trains else torch.no_grad()
@@ -148,11 +149,11 @@ def _run(
                     _loss(output, loss).backward()
         except _FAKE_FAILURES as error:
             text = "needs the values of a tensor, or has no rule for shapes alone"
-            fault = Fault("", f"operator {recorder.running}", "trace", type(error).__name__, text)
+            fault = Fault("", f"operator {recorder.latest}", "trace", type(error).__name__, text)
             raise InputError([fault]) from error
         except (RuntimeError, TypeError, ValueError, IndexError) as error:  # what modules raise on wrong arguments
             text = f"must suit the module, which raised {type(error).__name__}: {error}"
-            fault = Fault("", f"operator {recorder.running or 'none'}", "inputs", MISSING, text)
+            fault = Fault("", f"operator {recorder.latest}", "inputs", MISSING, text)
             raise InputError([fault]) from error
         recorder.stop()
     return recorder.tape, _update(weights, optimizer) if trains else Update()

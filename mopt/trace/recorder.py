@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from mopt.trace import operators
+from mopt.trace.shape_cache import ShapeCache
 from mopt.trace.tape import Access, Buffer, Kind, Operator, Tape
 
 _NO_LAYER = "loss"
@@ -154,15 +155,16 @@ def _region(tensor: torch.Tensor) -> tuple[Any, ...]:
 class Recorder(TorchDispatchMode):
     """Writes the operators that run inside it to `tape`."""
 
-    def __init__(self, batch: int, layers: Layers) -> None:
+    def __init__(self, batch: int, layers: Layers, shapes: ShapeCache) -> None:
         super().__init__()
+        self._shapes = shapes
         self.tape = Tape(batch)
         self._layers = layers
         self._rules: dict[Any, _Rule] = {}
         self._index: dict[int, int] = {}
         self._versions: list[int] = []
         self._watched: dict[int, Any] = {}
-        self.running = ""
+        self._latest: tuple[Any, str] | None = None
 
     def hold(self, tensor: torch.Tensor) -> int:
         """The index of a tensor's buffer; one not seen before is allocated now."""
@@ -181,6 +183,11 @@ class Recorder(TorchDispatchMode):
         self._watched[index] = weakref.ref(storage, free)
         return index
 
+    @property
+    def latest(self) -> str:
+        """The operator dispatched last, and its layer: where a trace broke off."""
+        return "{} in {}".format(*self._latest) if self._latest else "none"
+
     def stop(self) -> None:
         """From here on nothing that is freed counts."""
         self._watched.clear()
@@ -195,16 +202,17 @@ class Recorder(TorchDispatchMode):
         if rule.composite:
             with self:
                 return func.decompose(*args, **kwargs)
-        self.running = f"{func} in {self._layers.current()}"
+        layer = self._layers.current()
+        self._latest = func, layer
         known = [(key, tensor, self.hold(tensor)) for key, tensor in _arguments(args, kwargs)]
-        out = func(*args, **kwargs)
+        out = self._shapes.call(func, args, kwargs)
         if rule.name not in operators.UNWRITTEN:
-            self._record(rule, known, args, kwargs, out)
+            self._record(rule, layer, known, args, kwargs, out)
         else:
             self.hold(out)
         return out
 
-    def _record(self, rule: _Rule, known: list[Any], args: Any, kwargs: Any, out: Any) -> None:
+    def _record(self, rule: _Rule, layer: str, known: list[Any], args: Any, kwargs: Any, out: Any) -> None:
         reads: dict[Access, None] = {}
         writes: list[Access] = []
         rows = operators.rows_read(rule.name, args, out)
@@ -230,9 +238,7 @@ class Recorder(TorchDispatchMode):
         if writes:
             flops = rule.flops(*args, **kwargs, out_val=out) if rule.flops else 0
             kind = operators.kind_of_call(rule.name, rule.kind, args, out)
-            self.tape.operators.append(
-                Operator(self._layers.current(), rule.name, int(flops), tuple(reads), tuple(writes), kind)
-            )
+            self.tape.operators.append(Operator(layer, rule.name, int(flops), tuple(reads), tuple(writes), kind))
 
 
 def _arguments(args: Any, kwargs: Any) -> Iterator[tuple[int | str, torch.Tensor]]:

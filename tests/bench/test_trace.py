@@ -1,4 +1,4 @@
-"""What tracing costs: seconds and memory, each network in a process of its own. Needs the extras `torch` and `hf`."""
+"""What tracing costs: CPU seconds and memory, each network in a process of its own. Needs the extras `torch` and `hf`."""
 
 import json
 import subprocess
@@ -18,9 +18,9 @@ import torch, transformers
 from regenerate_models import CONFIGS
 import mopt.trace
 from mopt.trace import hf
-start = time.perf_counter()
+start = time.process_time()
 made = mopt.trace.huggingface(CONFIGS[sys.argv[1]], mode="train", precision="bf16", optimizer="adamw", tokens=4096)
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
 """
 

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 import mopt.trace  # noqa: E402
 from mopt import InputError  # noqa: E402
 from mopt.trace.pytorch import trace  # noqa: E402
+from mopt.trace.shape_cache import ShapeCache  # noqa: E402
 
 
 def forward(module, inputs, **settings):
@@ -369,6 +370,32 @@ class Block(nn.Module):
     def forward(self, x):
         x = self.stem(x).flatten(2).transpose(1, 2)
         return self.head(self.attention(x)).mean((1, 2))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (Block, (3, 32, 32)),
+        (lambda: nn.LSTM(16, 32, 2, batch_first=True), (7, 16)),
+        (lambda: nn.Transformer(32, 4, 1, 1, 64, batch_first=True), None),
+        (lambda: nn.Sequential(nn.Conv1d(4, 8, 3), nn.BatchNorm1d(8), nn.Hardswish(inplace=True)), (4, 20)),
+        (lambda: Function(lambda x: (x + 1) * torch.arange(5)[2:4].repeat(2) + (x > 0).sum(1, keepdim=True)), (4,)),
+    ],
+    ids=["block", "recurrent", "transformer", "in place", "constants"],
+)
+def test_shapes_from_the_cache_are_those_of_the_operators(make, shape, monkeypatch):
+    example = torch.empty(2, *shape) if shape else (torch.empty(2, 5, 32), torch.empty(2, 6, 32))
+    modes = ("infer", "train") if list(make().parameters()) else ("infer",)
+
+    def traces():
+        return [trace(make(), example, mode=mode, precision="fp32") for mode in modes]
+
+    cached = traces()
+    monkeypatch.setattr(ShapeCache, "call", lambda self, func, args, kwargs: func(*args, **kwargs))
+    for one, other in zip(cached, traces(), strict=True):
+        assert (one.layer, one.operator, one.memory) == (other.layer, other.operator, other.memory)
+        for field in ("flops", "bytes_fixed", "bytes_per_sample"):
+            assert getattr(one, field).tolist() == getattr(other, field).tolist()
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
