@@ -285,10 +285,12 @@ def _contradictions(problem: Problem) -> Iterable[Fault]:
     if problem.billing == "elapsed" and problem.launches == "rate":
         yield fault("launches", "rate", "elapsed billing needs whole launches: its units run in step")
     if problem.whole:
-        amounts = [problem.samples] if problem.samples is not None else [d.samples for d in problem.demands]
-        for amount in amounts:
+        amounts = {f"demands[{k}].samples": demand.samples for k, demand in enumerate(problem.demands)}
+        if problem.samples is not None:
+            amounts["samples"] = problem.samples
+        for field, amount in amounts.items():
             if amount != int(amount):
-                yield fault("samples", amount, "a whole number, as launches are whole (not with launches='rate')")
+                yield fault(field, amount, "a whole number, as launches are whole (not with launches='rate')")
     elif problem.max_launches is not None:
         yield fault("max_launches", problem.max_launches, "only with whole launches")
     known = {resource.name: resource for resource in problem.resources}

@@ -18,7 +18,8 @@ def resource(**changes):
 
 def workload(**changes):
     values = {
-        "layers": [Layer("all", flops=100e9, bytes_fixed=1e9, bytes_per_sample=0.5e9)],  # 1 + 0.5·b ms, then b ms from b = 2
+        # 1 + 0.5·b ms, from b = 2 on b ms
+        "layers": [Layer("all", flops=100e9, bytes_fixed=1e9, bytes_per_sample=0.5e9)],
         "memory_fixed": 1e9,
         "memory_per_sample": 1e9,
     }
@@ -75,7 +76,8 @@ def test_the_period_less_its_overhead_limits_the_batch():
     refused = batch_limit(slow, workload(), time_limit=3e-3)
     assert refused[:2] == (0, "time")
     assert refused.needed == pytest.approx(3.5e-3)
-    assert refused.reason == "needs at least 0.0035 s for a launch of 1 and the overhead of 0.002 s, time_limit is 0.003 s"
+    assert refused.reason.startswith("needs at least 0.0035 s for a launch of 1 and the overhead of 0.002 s, ")
+    assert refused.reason.endswith("time_limit is 0.003 s")
     assert batch_limit(slow, workload(), time_limit=1e-3).limit == "time"  # less than the overhead alone
 
 
@@ -210,7 +212,7 @@ def test_launch_counts_worth_choosing():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.42, "0.42"), (0.42341, "0.4235"), (1.0, "1"), (123.45, "123.5"), (0.30000000000000004, "0.3")]
+    ("value", "text"), [(0.42, "0.42"), (0.42341, "0.4235"), (1.0, "1"), (123.45, "123.5"), (0.1 + 0.2, "0.3")]
 )
 def test_what_is_needed_is_rounded_up(value, text):
     assert rounded_up(value) == text
