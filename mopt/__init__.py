@@ -11,6 +11,7 @@ from mopt.problem import Demand, Problem, Quota
 from mopt.ratio import Ratio
 from mopt.resource import Resource
 from mopt.roofline import PiecewiseLinear, launch_time
+from mopt.scenarios import Solved, solve_fronts
 from mopt.service import BatchLimit, batch_limit
 from mopt.workload import Layer, MemoryPiece, Workload
 from mopt.workload_files import list_workloads, load_workload, save_workload
@@ -38,6 +39,7 @@ __all__ = [
     "Ratio",
     "Resource",
     "Segment",
+    "Solved",
     "SolverError",
     "Workload",
     "batch_limit",
@@ -49,4 +51,5 @@ __all__ = [
     "load_workload",
     "save_workload",
     "solve_epsilon_front",
+    "solve_fronts",
 ]

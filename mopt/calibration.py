@@ -5,8 +5,9 @@ A launch of batch b takes τ(b) = max(t0, h + Σ_l max(f_l·b/(η^c·π), (q0_l 
 
 Products   h and t0 are of the host, which launches kernel by kernel: they are given for a number of products (layers
            with FLOPs) and grow with it. A workload of a single layer has no such count: it gets them as they are.
-Power      Chips with much compute per watt throttle: in the measured tables η^c falls with π/TDP within a group
-           (T4, L4, H100-PCIe against H100). Defaults follow η^c = η_ref·(x/x_ref)^(−s), x = π/TDP.
+Power      Chips with much compute per watt throttle: in the measured tables η^c falls with it within a group (T4,
+           L4, H100-PCIe against H100). Defaults follow η^c = η_ref·(x/x_ref)^(−s), x = π/(TDP − 30 W): memory and
+           the rest of the board have to be fed too, which tells on cards of 70 W.
 Families   Another part of the same chip (V100-PCIe for V100), then the mean of all parts in a (family, mode,
            precision), then that of the family at other precisions, stand in: "family default".
 """
@@ -39,6 +40,8 @@ Group = tuple[str, str, str, str]
 
 # The two 16-bit formats run at the same rate.
 _SAME_RATE = {"bf16": "fp16"}
+# W that a card takes without computing. Between 20 and 40 W chips never seen are predicted alike from the others.
+_BOARD_POWER = 30.0
 
 
 @record
@@ -65,7 +68,7 @@ class Entry:
     products : int
         Layers with FLOPs of what was measured, in the median.
     flops_per_watt : float, optional
-        Peak FLOP/s per W of thermal design power at which its η^c holds.
+        x of the power rule in FLOP/s per W, at which its η^c holds.
     power_exponent : float
         s of the power rule.
     """
@@ -340,12 +343,13 @@ def has_own_times(resource: Resource) -> bool:
 
 
 def flops_per_watt(resource: Resource, precision: str) -> float | None:
-    """Peak FLOP/s per W of thermal design power; None where either isn't known."""
+    """x of the power rule: peak FLOP/s per W that compute may take; None where either isn't known."""
     accelerator = find_accelerator(resource.accelerator) if resource.accelerator else None
     peak = resource.peak(precision)
     if accelerator is None or accelerator.power_w is None or peak is None:
         return None
-    return peak / resource.accelerator_count / accelerator.power_w
+    power = accelerator.power_w
+    return peak / resource.accelerator_count / max(power - _BOARD_POWER, power / 2)
 
 
 def mean(entries: Sequence[Entry], power: float | None) -> Entry:

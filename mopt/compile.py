@@ -45,7 +45,9 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel,
         except InfeasibleConstraintException as error:
             raise InfeasibleError(str(error)) from None
         except (InvalidConstraintError, ValueError) as error:
-            raise InputError([Fault("", "model", "constraint or objective", str(error).strip(), "must be linear")]) from None
+            raise InputError(
+                [Fault("", "model", "constraint or objective", str(error).strip(), "must be linear")]
+            ) from None
     columns = info.columns
     forms = [
         Form(np.asarray(row, dtype=float).ravel(), float(constant))
@@ -97,8 +99,17 @@ def _parts(objective: Any, position: int) -> tuple[str, int, Any, Any]:
     if ctype is not pyo.Objective and hasattr(objective, "is_expression_type"):
         name = getattr(objective, "name", None)
         return name if isinstance(name, str) else f"f{position + 1}", 1, objective, None
-    raise InputError([Fault("", "solve_epsilon_front", f"objectives[{position}]", objective,
-                            "must be a pyo.Objective (scalar) or a mopt.Ratio")])
+    raise InputError(
+        [
+            Fault(
+                "",
+                "solve_epsilon_front",
+                f"objectives[{position}]",
+                objective,
+                "must be a pyo.Objective (scalar) or a mopt.Ratio",
+            )
+        ]
+    )
 
 
 @contextmanager

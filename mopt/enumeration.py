@@ -135,9 +135,9 @@ class _Table:
             breaks = _breaks(curves)
             grid |= {*breaks.tolist(), *_crossings(curves, breaks)}
         self._grid = np.array(sorted(s for s in grid if s <= latest))
-        self._done = np.array([
-            np.max([_done(curve, self._grid) for curve in curves], axis=0) for curves in self._curves
-        ])
+        self._done = np.array(
+            [np.max([_done(curve, self._grid) for curve in curves], axis=0) for curves in self._curves]
+        )
 
     def launches(self, k: int, span: float) -> int:
         """Launches of each unit with which it does most by `span`; the fewest of these."""
@@ -147,7 +147,10 @@ class _Table:
     def at_least(self, types: Ints, counts: Ints) -> Floats:
         """A quick lower bound on S: all units at their best rate from the start."""
         rate = np.max(self._done[:, 1:] / self._grid[1:], axis=1)
-        return np.maximum(self._samples / (rate[types] * counts).sum(axis=1), self._earliest[types].max(axis=1))
+        least: Floats = np.maximum(
+            self._samples / (rate[types] * counts).sum(axis=1), self._earliest[types].max(axis=1)
+        )
+        return least
 
     def shortest(self, types: Ints, counts: Ints) -> Floats:
         """Shortest S of each choice, inf where the period is too short."""

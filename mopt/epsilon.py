@@ -113,18 +113,22 @@ def _check_workers(workers: Any, options: Mapping[str, Any] | None) -> None:
     faults = []
     whole = isinstance(workers, int) and not isinstance(workers, bool)
     if (workers < 1) if whole else not hasattr(workers, "map"):
-        faults.append(Fault("", "solve_epsilon_front", "workers", workers, "must be at least 1, or an object with a map"))
+        faults.append(
+            Fault("", "solve_epsilon_front", "workers", workers, "must be at least 1, or an object with a map")
+        )
     known = known_options(options or {})
     faults += [
         Fault("", "solve_epsilon_front", f"solver_options[{name}]", value, "HiGHS has no such option or value")
-        for name, value in (options or {}).items() if not known[name]
+        for name, value in (options or {}).items()
+        if not known[name]
     ]
     if faults:
         raise InputError(faults)
 
 
-def trace_again(task: Task, wanted: tuple[Fraction | None, Fraction | None], solver: MakeSolver,
-                time_limit: float | None) -> ParetoFront:
+def trace_again(
+    task: Task, wanted: tuple[Fraction | None, Fraction | None], solver: MakeSolver, time_limit: float | None
+) -> ParetoFront:
     """The front of a task by another solver: what a verification compares with."""
     run = _Run(task, wanted, time_limit, None, None, None, None, solver=solver)
     with Progress(False) as bar:
@@ -146,7 +150,9 @@ def _wanted(
     ]
     pair = tuple(resolution) if isinstance(resolution, tuple | list) else (resolution, resolution)
     if resolution is not None and not (len(pair) == 2 and all(map(positive, pair))):
-        faults.append(Fault("", "solve_epsilon_front", "resolution", resolution, "must be one or two numbers greater than 0"))
+        faults.append(
+            Fault("", "solve_epsilon_front", "resolution", resolution, "must be one or two numbers greater than 0")
+        )
     if faults:
         raise InputError(faults)
     first, second = (None if value is None else Fraction(value) for value in pair)
@@ -229,8 +235,17 @@ class _Run:
         if self.start is None or self.outline is None:
             return
         if self.start.points and self.start.points[0].objectives != self.task.own(self.outline.ends[0]):
-            raise InputError([Fault("", "start", "points[0]", self.start.points[0].objectives,
-                                    f"the first point of this front is {self.task.own(self.outline.ends[0])}")])
+            raise InputError(
+                [
+                    Fault(
+                        "",
+                        "start",
+                        "points[0]",
+                        self.start.points[0].objectives,
+                        f"the first point of this front is {self.task.own(self.outline.ends[0])}",
+                    )
+                ]
+            )
         self.points, self.segments = list(self.start.points), list(self.start.segments)
         if self.points:
             self.last = self.task.candidate(self.points[-1])
@@ -255,7 +270,9 @@ class _Run:
             point = self.task.point(piece.candidate, piece.proof)
             while self.points and self.points[-1].exact and point.exact and self.points[-1].exact[0] >= point.exact[0]:
                 self.points.pop()  # equal to the solver, but dominated in exact arithmetic
-            if not (self.points and self.points[-1].exact and point.exact and self.points[-1].exact[1] <= point.exact[1]):
+            if not (
+                self.points and self.points[-1].exact and point.exact and self.points[-1].exact[1] <= point.exact[1]
+            ):
                 self.points.append(point)
                 new.append(point)
             self.last = piece.candidate
@@ -271,7 +288,8 @@ class _Run:
         return ""
 
     def _record_edge(self, piece: Piece) -> list[Point]:
-        assert piece.edge is not None and piece.proof is not None
+        assert piece.edge is not None
+        assert piece.proof is not None
         edge = piece.edge
         begin = self.task.point(edge.start, piece.proof)
         if edge.end is None:

@@ -1,10 +1,10 @@
-"""Under `reserved` billing, how many units of a resource are ever worth renting: from some number on, others do it better.
+"""Under `reserved` billing, how many units of a resource are ever worth renting: from some number on, others do better.
 
-If m units of j cost no more than k units of i, have no more peak to waste and do no fewer samples, a plan with k units of
-i is no worse with m units of j instead. So some plan for every point of the front has fewer than k units of i; if k is 1,
-none. (Four single-accelerator instances often replace one instance of four; one large CPU instance replaces two of half
-the size.) Each exchange lowers cost, or else peak, or else raises capacity, or else lowers the number of units, or else
-moves to an earlier name, so that exchanges come to an end.
+If m units of j cost no more than k units of i, have no more peak to waste and do no fewer samples, a plan with k units
+of i is no worse with m units of j instead. So some plan for every point of the front has fewer than k units of i; if k
+is 1, none. (Four single-accelerator instances often replace one instance of four; one large CPU instance replaces two
+of half the size.) Each exchange lowers cost, or else peak, or else raises capacity, or else lowers the number of units,
+or else moves to an earlier name, so that exchanges come to an end.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ def exchange_limits(problem: Problem) -> dict[Pair, int]:
     limits = {pair: problem.unit_limits[pair[0]] for pair in problem.services}
     if problem.max_types is not None and problem.max_types < len(problem.unit_limits):
         return limits  # part of i exchanged for j may be one type more
-    worth = {
-        i: (decimal(problem.by_name[i].price_per_hour), decimal(peak_of(problem, i))) for i in problem.unit_limits
-    }
+    worth = {i: (decimal(problem.by_name[i].price_per_hour), decimal(peak_of(problem, i))) for i in problem.unit_limits}
     for r in problem.demand_by_name:
         serving = [i for i, s in problem.services if s == r]
         takers = [j for j in serving if problem.by_name[j].max_units is None]

@@ -50,9 +50,10 @@ def build_covering(problem: Problem, most: Mapping[Pair, int] | None = None) -> 
 
     def rule(m: pyo.ConcreteModel, r: str) -> object:
         demand = problem.demand_by_name[r].samples
-        return sum(
-            min(problem.services[i, q].capacity, demand) * m.dedicated[i, q] for i, q in m.PAIRS if q == r
-        ) >= demand
+        return (
+            sum(min(problem.services[i, q].capacity, demand) * m.dedicated[i, q] for i, q in m.PAIRS if q == r)
+            >= demand
+        )
 
     m.cover = pyo.Constraint(m.DEMANDS, rule=rule)
     for pair, units in (most or {}).items():
@@ -154,15 +155,12 @@ def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
 
     def roof(m: pyo.ConcreteModel, i: str, r: str, p: int) -> object:
         scale = problem.demand_by_name[r].samples / problem.time_limit
-        return m._time[i, r] >= sum(
-            scale * times[p] * m._part[i, r, c] for c, (_, times) in enumerate(corners[i, r])
-        )
+        return m._time[i, r] >= sum(scale * times[p] * m._part[i, r, c] for c, (_, times) in enumerate(corners[i, r]))
 
     m.roof = pyo.Constraint(pieces, rule=roof)
     m.period = pyo.Constraint(
         m.PAIRS,
-        rule=lambda m, i, r: m._time[i, r]
-        <= problem.services[i, r].available / problem.time_limit * m.dedicated[i, r],
+        rule=lambda m, i, r: m._time[i, r] <= problem.services[i, r].available / problem.time_limit * m.dedicated[i, r],
     )
     m.busy = pyo.Expression(m.PAIRS, rule=lambda m, i, r: problem.time_limit * m._time[i, r])
 
@@ -204,9 +202,7 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
     def numbers(i: str) -> range:
         return range(1, problem.unit_limits[i] + 1)
 
-    m._counted = pyo.Expression(
-        m._LAUNCHES, rule=lambda m, i, r, c: sum(n * m._chosen[i, r, c, n] for n in numbers(i))
-    )
+    m._counted = pyo.Expression(m._LAUNCHES, rule=lambda m, i, r, c: sum(n * m._chosen[i, r, c, n] for n in numbers(i)))
     m._any = pyo.Expression(
         m.PAIRS, rule=lambda m, i, r: sum(m._chosen[i, r, c, n] for c in choices[i, r] for n in numbers(i))
     )

@@ -73,9 +73,7 @@ class RatioSweep:
         """What the second objective must be to be better than a solution's by what counts."""
         return self._at_most(1, self._quotients[1].value(candidate), strictly=True)
 
-    def best(
-        self, k: int, lines: tuple[Line, ...], start: Candidate | None = None
-    ) -> tuple[Candidate, Answer] | None:
+    def best(self, k: int, lines: tuple[Line, ...], start: Candidate | None = None) -> tuple[Candidate, Answer] | None:
         """Dinkelbach: minimise N − q·D with q the last value of N/D, until it is 0."""
         quotient = self._quotients[k]
         if start is None:
@@ -107,7 +105,7 @@ class RatioSweep:
         return self._weights(quotient, limit), Fraction(0)
 
     def _weights(self, quotient: Quotient, value: Fraction | None) -> tuple[float, ...]:
-        """Weights, in steps, of q·N − p·D for a value p/q (of N alone without one), scaled to whole numbers if exact."""
+        """Weights, in steps, of q·N − p·D for a value p/q (of N alone without one), whole numbers if exact."""
         steps = self._session.scale.steps
         weights = [0.0] * len(steps)
         s_n, s_d = steps[quotient.numerator], steps[quotient.denominator]
@@ -122,8 +120,9 @@ class RatioSweep:
 
     def _unit(self, quotient: Quotient) -> float:
         """Half the slack of a value, in steps of the numerator, at a denominator of its usual size."""
-        return 0.5 * float(quotient.slack * self._session.typical(quotient.denominator)
-                           / self._session.scale.steps[quotient.numerator])
+        return 0.5 * float(
+            quotient.slack * self._session.typical(quotient.denominator) / self._session.scale.steps[quotient.numerator]
+        )
 
 
 def ratio_sweep(

@@ -46,7 +46,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective numerator/denominator; `denominator` is None for a linear one. `sense` is 1 for minimise, -1 for maximise."""
+    """An objective N/D, where D is None for a linear one; `sense` is 1 for minimise, -1 for maximise."""
 
     name: str
     sense: int
@@ -79,27 +79,31 @@ class LinearModel:
     @cached_property
     def _largest(self) -> Vector:
         """The size of each row's largest coefficient."""
-        return np.asarray(abs(self.matrix).max(axis=1).toarray()).ravel() if self.matrix.nnz else np.zeros(len(self.row_lower))
+        return (
+            np.asarray(abs(self.matrix).max(axis=1).toarray()).ravel()
+            if self.matrix.nnz
+            else np.zeros(len(self.row_lower))
+        )
 
     def violations(self, x: Vector, tolerance: float = 1e-9) -> list[str]:
         """Names of the rows and variables whose bounds x misses, in exact arithmetic.
 
-        A row holds if it misses its bound by at most `tolerance` times the sizes of its terms, its bound and its largest
-        coefficient: coefficients are decimals rounded to binary.
+        A row holds if it misses its bound by at most `tolerance` times the sizes of its terms, its bound and its
+        largest coefficient: coefficients are decimals rounded to binary.
         """
-        missed = []
-        for j in np.flatnonzero((x < self.lower) | (x > self.upper)):
-            if max(self.lower[j] - x[j], x[j] - self.upper[j]) > tolerance * max(1.0, abs(x[j])):
-                missed.append(self.names[j])
+        outside = np.maximum(self.lower - x, x - self.upper) > tolerance * np.maximum(1.0, abs(x))
+        missed = [self.names[j] for j in np.flatnonzero(outside)]
         activity, size = self.matrix @ x, abs(self.matrix) @ abs(x) + self._largest
         for bound, sign in ((self.row_lower, 1), (self.row_upper, -1)):
             finite = np.isfinite(bound)
             scale = size + np.where(finite, abs(bound), 0.0)
             excess = np.where(finite, sign * (np.where(finite, bound, 0.0) - activity), -np.inf)
             # Floating-point sums settle all rows but those that are within their own rounding of the tolerance.
-            for i in np.flatnonzero(excess > (tolerance - _ROUNDING) * scale):
-                if excess[i] > (tolerance + _ROUNDING) * scale[i] or self._misses(int(i), x, bound[i], sign, tolerance):
-                    missed.append(self.row_names[i])
+            missed += [
+                self.row_names[i]
+                for i in np.flatnonzero(excess > (tolerance - _ROUNDING) * scale)
+                if excess[i] > (tolerance + _ROUNDING) * scale[i] or self._misses(int(i), x, bound[i], sign, tolerance)
+            ]
         return missed
 
     def _misses(self, i: int, x: Vector, bound: float, sign: int, tolerance: float) -> bool:

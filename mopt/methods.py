@@ -106,7 +106,9 @@ def choose(
 def _session(task: Task, scale: Scale, solver: MakeSolver, options: Settings | None) -> Session:
     # Continuous values are found anew once the integers are whole: a MIP solution that leans on tolerances breaks then.
     settings = TIGHT if isinstance(task.check, GenericCheck) and not task.model.integer.all() else {}
-    return Session(lambda rows: solver(task.model, rows), task.forms, task.check, scale, {**settings, **(options or {})})
+    return Session(
+        lambda rows: solver(task.model, rows), task.forms, task.check, scale, {**settings, **(options or {})}
+    )
 
 
 # -- Enumeration -----------------------------------------------------------------------------------------------------
@@ -156,7 +158,10 @@ def _thinned(points: list[Candidate], steps: Pair) -> list[Candidate]:
     """What a sweep with these steps returns: after each point, the next that is a step better, and both ends."""
     kept = [points[0]]
     for candidate in points[1:-1]:
-        if candidate.values[1] <= kept[-1].values[1] - steps[1] and candidate.values[0] >= kept[-1].values[0] + steps[0]:
+        if (
+            candidate.values[1] <= kept[-1].values[1] - steps[1]
+            and candidate.values[0] >= kept[-1].values[0] + steps[0]
+        ):
             kept.append(candidate)
     return kept if len(points) == 1 else [*kept, points[-1]]
 
@@ -201,15 +206,23 @@ class SweepMethod:
         given = "" if self._wanted == (None, None) else "; the resolution was given"
         if all(lattice):
             reason = f"the objectives are whole multiples of {float(grid.steps[0]):.6g} and {float(grid.steps[1]):.6g}"
-            reason += ", and one weighted solve tells neighbours apart" if grid.weight else \
-                ", too fine for one weighted solve a point"
+            reason += (
+                ", and one weighted solve tells neighbours apart"
+                if grid.weight
+                else ", too fine for one weighted solve a point"
+            )
             exactness = "exact: no nondominated point is missing"
         else:
             reason = "the objectives' coefficients share no step that is coarse enough to tell neighbours apart"
-            exactness = "exact at the resolution: every nondominated point has a returned one no worse by more than a step"
+            exactness = (
+                "exact at the resolution: every nondominated point has a returned one no worse by more than a step"
+            )
         return Outline(
-            "weighted sweep" if grid.weight else "two-stage sweep", reason + given, exactness,
-            (grid.steps[0], grid.steps[1]), (self._ends[0].candidate, self._ends[1].candidate),
+            "weighted sweep" if grid.weight else "two-stage sweep",
+            reason + given,
+            exactness,
+            (grid.steps[0], grid.steps[1]),
+            (self._ends[0].candidate, self._ends[1].candidate),
             all(lattice),
         )
 
@@ -270,6 +283,7 @@ class SegmentMethod:
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
         """Edges and single points, in order."""
         assert self._search is not None
+        assert self._start is not None
         for edge, following in self._search.run(place or self._start):
             if edge is None:
                 continue
@@ -285,9 +299,7 @@ class SegmentMethod:
 class RatioMethod:
     """Fronts with a ratio of two forms."""
 
-    def __init__(
-        self, task: Task, session: Session, steps: tuple[Fraction | None, ...], wanted: Wanted
-    ) -> None:
+    def __init__(self, task: Task, session: Session, steps: tuple[Fraction | None, ...], wanted: Wanted) -> None:
         self._task, self._session, self._steps, self._wanted = task, session, steps, wanted
         self._sweep: RatioSweep | None = None
         self._quotients: tuple[Quotient, Quotient] | None = None
@@ -304,25 +316,24 @@ class RatioMethod:
             own_range = abs(values[k][1] - values[k][0]) or Fraction(1)
             step = self._wanted[k] or own_range * (CURVED if curved else self._task.finest)
             steps.append(max(step, max(map(abs, values[k])) * PRECISION))
-        quotients = tuple(
-            Quotient(2 * k, 2 * k + 1, self._exact(k), steps[k], steps[k] / 100) for k in (0, 1)
-        )
+        quotients = tuple(Quotient(2 * k, 2 * k + 1, self._exact(k), steps[k], steps[k] / 100) for k in (0, 1))
         self._ends = self._find_ends(quotients)
         exact = self._exact(1) is not None
         return Outline(
             "ratio sweep" if exact else "stepped ratio sweep",
-            "numerator and denominator of the second objective are whole multiples of fixed steps: the next better value "
-            "is cut off exactly" if exact else "the second objective's parts share no steps: the sweep goes on a step δ below",
-            "exact: no nondominated point is missing" if exact and self._exact(0) is not None
+            "both parts of the second objective are whole multiples of fixed steps: the next better value "
+            "is cut off exactly"
+            if exact
+            else "the second objective's parts share no steps: the sweep goes on a step δ below",
+            "exact: no nondominated point is missing"
+            if exact and self._exact(0) is not None
             else "exact at the resolution: every nondominated point has a returned one no worse by more than a step",
             (Fraction(0) if self._exact(0) is not None else steps[0], Fraction(0) if exact else steps[1]),
             (self._ends[0][0], self._ends[1][0]),
             exact and self._exact(0) is not None,
         )
 
-    def _find_ends(
-        self, quotients: tuple[Quotient, ...]
-    ) -> tuple[tuple[Candidate, Answer], tuple[Candidate, Answer]]:
+    def _find_ends(self, quotients: tuple[Quotient, ...]) -> tuple[tuple[Candidate, Answer], tuple[Candidate, Answer]]:
         self._quotients = (quotients[0], quotients[1])
         self._sweep = RatioSweep(self._session, self._quotients)
         try:
@@ -335,8 +346,17 @@ class RatioMethod:
         for candidate, _ in (start, end):
             for k in (0, 1):
                 if candidate.values[2 * k + 1] <= 0:
-                    raise InputError([Fault("", "solve_epsilon_front", self._task.axes[k].name,
-                                            float(candidate.values[2 * k + 1]), "its denominator must be positive")])
+                    raise InputError(
+                        [
+                            Fault(
+                                "",
+                                "solve_epsilon_front",
+                                self._task.axes[k].name,
+                                float(candidate.values[2 * k + 1]),
+                                "its denominator must be positive",
+                            )
+                        ]
+                    )
         self._session.bounded = True
         return start, end
 
@@ -362,7 +382,9 @@ class RatioMethod:
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
         """The start, all points between the ends, the end."""
-        assert self._ends is not None and self._sweep is not None and self._quotients is not None
+        assert self._ends is not None
+        assert self._sweep is not None
+        assert self._quotients is not None
         (start, answer), (end, end_answer) = self._ends
         statement = "nothing is better in the first objective with the second at least as good; and the other way round"
         if last is None:
@@ -405,8 +427,15 @@ def _unbounded(task: Task) -> InputError | InfeasibleError:
     for k, axis in enumerate(task.axes):
         form = task.forms[2 * k if task.fractional else k]
         if highs.solve(form.coefficients, (), {}).x is None:
-            faults.append(Fault("", "solve_epsilon_front", axis.name, "unbounded", "an objective needs a best value: "
-                                "give bounds to the variables in it"))
+            faults.append(
+                Fault(
+                    "",
+                    "solve_epsilon_front",
+                    axis.name,
+                    "unbounded",
+                    "an objective needs a best value: give bounds to the variables in it",
+                )
+            )
     return InputError(faults or "an objective is unbounded")
 
 
@@ -466,7 +495,8 @@ def _grid(
     skip = tuple(step / 2 if on else step for step, on in zip(chosen, lattice, strict=True))
     slack = tuple(step / 2 if on else step / 100 for step, on in zip(chosen, lattice, strict=True))
     units = tuple(
-        (step if span <= 10**4 * step else max(span / 10**4, step / 100)) if on
+        (step if span <= 10**4 * step else max(span / 10**4, step / 100))
+        if on
         else max(span / 10**3, step, size / 10**5)
         for step, on, span, size in zip(chosen, lattice, ranges, sizes, strict=True)
     )

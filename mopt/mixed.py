@@ -93,5 +93,3 @@ class GenericCheck:
         if self._mixed:
             return Candidate(x, tuple(Fraction(form.at(x)) for form in self._forms))
         return Candidate(x, tuple(form.exactly_at(x) for form in self._forms))
-
-

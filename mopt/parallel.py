@@ -19,9 +19,7 @@ from mopt.sweep import Found, Grid, advance, step_on
 _RANGES = 4
 
 
-def parallel_sweep(
-    session: Session, grid: Grid, start: Found, end: Found, workers: int | Any
-) -> Iterator[Found]:
+def parallel_sweep(session: Session, grid: Grid, start: Found, end: Found, workers: int | Any) -> Iterator[Found]:
     """As `sweep`, by `workers` threads (or by anything whose `map` runs functions in this process)."""
     count = _RANGES * (workers if isinstance(workers, int) else 2)
     top, width = start.values[1] - grid.skip[1], (start.values[1] - end.values[1]) / count
@@ -74,5 +72,3 @@ def _joined(
         for point in found[position.get(last.values, len(found)) + 1 :]:
             yield point
             last = point
-
-

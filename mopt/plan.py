@@ -65,9 +65,7 @@ class Evaluator:
         rented = sum((self._peak[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
         return Worth(cost, rented, span) if self._within_limits(choice, cost) else None
 
-    def plan(
-        self, choice: Choice, worth: Worth, utilization: float, loads: Mapping[Pair, float] | None = None
-    ) -> Plan:
+    def plan(self, choice: Choice, worth: Worth, utilization: float, loads: Mapping[Pair, float] | None = None) -> Plan:
         """The plan in plain numbers, with launches that realise it.
 
         Samples are shared in proportion to what each pair's units can do, or to `loads` where these are given.

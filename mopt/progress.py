@@ -26,6 +26,8 @@ class Progress:
             self._bar.set_postfix_str(f"{points} points, {seconds / max(points, 1):.2g} s each")
             self._bar.update(100.0 * share - self._bar.n)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar is not None:
             self._bar.close()

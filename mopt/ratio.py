@@ -32,7 +32,8 @@ class Ratio:
     name: str = "ratio"
 
     def __post_init__(self) -> None:
-        senses = {"minimize": pyo.minimize, "maximize": pyo.maximize, pyo.minimize: pyo.minimize, pyo.maximize: pyo.maximize}
+        known = (pyo.minimize, pyo.maximize)
+        senses = {"minimize": pyo.minimize, "maximize": pyo.maximize, **{sense: sense for sense in known}}
         try:
             object.__setattr__(self, "sense", senses[self.sense])
         except (KeyError, TypeError):

@@ -37,11 +37,15 @@ class ModelReader:
 
     def _row(self, expression: Any) -> Row:
         repn = generate_standard_repn(expression)
-        used = [(self._column[id(v)], float(c)) for v, c in zip(repn.linear_vars, repn.linear_coefs, strict=True)
-                if id(v) in self._column]
+        used = [
+            (self._column[id(v)], float(c))
+            for v, c in zip(repn.linear_vars, repn.linear_coefs, strict=True)
+            if id(v) in self._column
+        ]
         fixed = sum(
             float(c) * float(v.value or 0.0)
-            for v, c in zip(repn.linear_vars, repn.linear_coefs, strict=True) if id(v) not in self._column
+            for v, c in zip(repn.linear_vars, repn.linear_coefs, strict=True)
+            if id(v) not in self._column
         )
         return [k for k, _ in used], [c for _, c in used], float(pyo.value(repn.constant)) + fixed
 
@@ -111,8 +115,7 @@ class ModelReader:
             batch=batch,
             busy=busy,
             billed={
-                i: sum(busy.get(pair, 0.0) for pair in dedicated if pair[0] == i)
-                + n * problem.by_name[i].unit_overhead
+                i: sum(busy.get(pair, 0.0) for pair in dedicated if pair[0] == i) + n * problem.by_name[i].unit_overhead
                 for i, n in units.items()
             },
             memory=memory,

@@ -77,7 +77,7 @@ def batch_limit(
         limits.append((largest, name))
     if samples is not None:
         if samples < g:
-            return BatchLimit(0, "samples", f"a launch takes at least {g} samples (one per accelerator), "
+            return BatchLimit(0, "samples", f"takes at least {g} samples a launch (one per accelerator), "
                                             f"the period has {samples:g}", g)
         limits.append((samples, "samples"))
     best, limit = min(limits, key=lambda item: item[0])

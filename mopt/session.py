@@ -1,4 +1,4 @@
-"""A solver that is not trusted blindly: every answer is checked against what is known, and asked again if they clash."""
+"""A solver not trusted blindly: every answer is checked against what is known, and asked for again if they clash."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Answer:
-    """A checked optimum: the candidate, by how much the solver's bound falls short of it, and the settings that gave it."""
+    """A checked optimum: the candidate, the solver's bound and how far it falls short, and the settings."""
 
     candidate: Candidate
     bound: float
@@ -243,7 +243,9 @@ class Session:
             f"{question}: {objections[-1]}; so with {len(objections)} of {len(self._tried)} settings of the solver"
         )
 
-    def _solve(self, question: Question, settings: Settings) -> tuple[Outcome, Vector, list[float], list[tuple[Vector, float]]]:
+    def _solve(
+        self, question: Question, settings: Settings
+    ) -> tuple[Outcome, Vector, list[float], list[tuple[Vector, float]]]:
         cost, limits = self.in_units(question.weights, question.upper)
         lines = [self.line_in_units(line) for line in question.lines]
         remaining = None if math.isinf(self.deadline) else self.deadline - time.perf_counter()
@@ -266,7 +268,9 @@ class Session:
             math.inf if bound is None else float(bound / unit) - constant
             for bound, unit, constant in zip(upper, self.scale.units, self._constants, strict=True)
         ]
-        cost = sum((weight * row for weight, row in zip(scaled, self._rows, strict=True) if weight), 0.0 * self._rows[0])
+        cost = sum(
+            (weight * row for weight, row in zip(scaled, self._rows, strict=True) if weight), 0.0 * self._rows[0]
+        )
         return cost, limits
 
     def is_constant(self, k: int) -> bool:

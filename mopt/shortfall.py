@@ -66,9 +66,8 @@ def _too_few_units(problem: Problem, demand: Demand, most: float) -> tuple[str, 
         f"in {problem.time_limit:.4g} s"
     )
     if need is not None:
-        times = rounded_up(demand.samples / most)
-        text += f"; time_limit needs to be at least {rounded_up(need)} s, or max_units {times} times as many"
-    return text, "units"
+        text += f"; time_limit needs to be at least {rounded_up(need)} s"
+    return f"{text}; max_units need to be {rounded_up(demand.samples / most)} times as many", "units"
 
 
 def _smallest(holds: Callable[[float], bool], start: float) -> float | None:
@@ -120,6 +119,8 @@ def why_infeasible(
 
             units = _smallest_count(lambda n: has_plan(with_units(n)), quota.max_units)
             return f"a quota is too low: {quota}, it needs to be at least {units}", "units"
+    time = _smallest(lambda limit: has_plan(replace(problem, time_limit=limit)), problem.time_limit)
+    needed = "" if time is None else f"time_limit = {problem.time_limit:.4g} s needs to be at least {rounded_up(time)} s"
     without = {
         "quotas": replace(problem, quotas=()),
         "min_units": replace(problem, min_units={}),
@@ -127,9 +128,7 @@ def why_infeasible(
     }
     for what, easier in without.items():
         if easier != problem and has_plan(easier):
-            return f"{what} make it so: without them there is a plan", "units"
-    time = _smallest(lambda limit: has_plan(replace(problem, time_limit=limit)), problem.time_limit)
-    if time is not None:
-        text = f"time_limit = {problem.time_limit:.4g} s is too short: it needs to be at least {rounded_up(time)} s"
-        return text, "time"
+            return f"{what} make it so: without them there is a plan" + (f"; with them, {needed}" if needed else ""), "units"
+    if needed:
+        return needed, "time"
     return "the limits together leave no plan, and no single one of them is at fault", "model"

@@ -58,9 +58,7 @@ class Contradiction(Exception):
     """A point that was called nondominated is dominated by a later one."""
 
 
-def lexicographic(
-    session: Session, grid: Grid, order: tuple[int, int], bound: Fraction | None = None
-) -> Found | None:
+def lexicographic(session: Session, grid: Grid, order: tuple[int, int], bound: Fraction | None = None) -> Found | None:
     """The best value of objective order[0], and the best of order[1] among those; None if there is no solution.
 
     `bound` limits the second objective.

@@ -258,8 +258,17 @@ def _of_model(model: Any, objectives: tuple[Any, Any] | None) -> Task:
     problem = getattr(model, "_mopt_problem", None)
     if objectives is None:
         if problem is None:
-            raise InputError([Fault("", "solve_epsilon_front", "objectives", None,
-                                    "two of pyo.Objective and mopt.Ratio, as this model is not a Problem's")])
+            raise InputError(
+                [
+                    Fault(
+                        "",
+                        "solve_epsilon_front",
+                        "objectives",
+                        None,
+                        "two of pyo.Objective and mopt.Ratio, as this model is not a Problem's",
+                    )
+                ]
+            )
         return _model_task(model, (model.cost, model.utilization), problem)
     if not isinstance(objectives, tuple | list) or len(objectives) != 2:
         raise InputError([Fault("", "solve_epsilon_front", "objectives", objectives, "a pair of objectives")])
@@ -295,7 +304,8 @@ def _model_task(
         finest=Fraction(1, 10**4) if problem is not None and problem.billing == "elapsed" else Fraction(1, 10**6),
         why_infeasible=lambda: (
             ("no solution satisfies the model's constraints", "model")
-            if original is None else why_infeasible(original, has_plan, least_cost)
+            if original is None
+            else why_infeasible(original, has_plan, least_cost)
         ),
         assumptions=() if told is None else told.assumptions,
         period=None if problem is None else problem.time_limit,
@@ -304,9 +314,7 @@ def _model_task(
 
 
 def _is_fractional(objective: Objective) -> bool:
-    return objective.denominator is not None and not (
-        objective.numerator.is_constant and objective.numerator.constant
-    )
+    return objective.denominator is not None and not (objective.numerator.is_constant and objective.numerator.constant)
 
 
 def _axis(objective: Objective, fractional: bool) -> tuple[Axis, Form, Form]:

@@ -150,7 +150,9 @@ def per_use_front(problem: Problem) -> list[Component]:
             fixed = rates @ (overhead * units)
             room = (problem.time_limit - overhead) * units / pace
             polyhedron = {
-                "A_eq": served, "b_eq": [d.samples for d in problem.demands], "bounds": list(zip(0 * room, room, strict=True))
+                "A_eq": served,
+                "b_eq": [d.samples for d in problem.demands],
+                "bounds": list(zip(0 * room, room, strict=True)),
             }
             slices.append(Slice(rates * pace, (fixed[0], fixed[1]), polyhedron))
     return enumerated(slices)
