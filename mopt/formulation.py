@@ -30,6 +30,11 @@ def build_model(problem: Problem) -> pyo.ConcreteModel:
         If some demand can be served by no resource, or by too few units; the message says which limit is at fault.
     """
     check_servable(problem)
+    return formulated(problem)
+
+
+def formulated(problem: Problem) -> pyo.ConcreteModel:
+    """`build_model` without a look at whether there is a plan."""
     m = _with_units(problem)
     add_samples(m, problem)
     add_demand(m)
@@ -45,7 +50,6 @@ def build_covering(problem: Problem, most: Mapping[Pair, int] | None = None) -> 
 
     Same front as `build_model`; samples and launches follow from the units. `most` bounds the units of pairs further.
     """
-    check_servable(problem)
     m = _with_units(problem)
 
     def rule(m: pyo.ConcreteModel, r: str) -> object:

@@ -62,7 +62,7 @@ def reduced(problem: Problem) -> tuple[Problem, dict[str, str]]:
         problem,
         resources=resources,
         quotas=tuple(quota for quota in problem.quotas if any(quota.covers(r) for r in resources)),
-        min_units={i: least for i, least in problem.min_units.items() if i in kept},
+        min_units={i: least for i, least in problem.min_units.items() if least},
     ), dropped
 
 

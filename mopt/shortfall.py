@@ -120,7 +120,9 @@ def why_infeasible(
             units = _smallest_count(lambda n: has_plan(with_units(n)), quota.max_units)
             return f"a quota is too low: {quota}, it needs to be at least {units}", "units"
     time = _smallest(lambda limit: has_plan(replace(problem, time_limit=limit)), problem.time_limit)
-    needed = "" if time is None else f"time_limit = {problem.time_limit:.4g} s needs to be at least {rounded_up(time)} s"
+    needed = ""
+    if time is not None:
+        needed = f"time_limit = {problem.time_limit:.4g} s needs to be at least {rounded_up(time)} s"
     without = {
         "quotas": replace(problem, quotas=()),
         "min_units": replace(problem, min_units={}),
@@ -128,7 +130,7 @@ def why_infeasible(
     }
     for what, easier in without.items():
         if easier != problem and has_plan(easier):
-            return f"{what} make it so: without them there is a plan" + (f"; with them, {needed}" if needed else ""), "units"
+            return f"{what} make it so: without them there is a plan{needed and f'; with them, {needed}'}", "units"
     if needed:
         return needed, "time"
     return "the limits together leave no plan, and no single one of them is at fault", "model"

@@ -13,7 +13,7 @@ from mopt.compile import compile_model
 from mopt.enumeration import MOST_CHOICES, choices, nondominated_choices
 from mopt.errors import Fault, InfeasibleError, InputError, SolverError
 from mopt.exchange import exchanged
-from mopt.formulation import build_covering, build_model, peak_of
+from mopt.formulation import build_covering, formulated, peak_of
 from mopt.highs import Highs, Status
 from mopt.linear_model import Form, LinearModel, Objective, Vector
 from mopt.mixed import GenericCheck
@@ -187,8 +187,7 @@ class _ProblemCheck:
 
 
 def _of_problem(problem: Problem) -> Task:
-    # What replaces what was worked out for peaks as the measure of waste.
-    smaller = reduced(problem)[0] if problem.utilization == "compute" else problem
+    smaller, _ = reduced(problem)
     most = None
     if problem.billing == "reserved" and problem.utilization == "compute":
         smaller, most = exchanged(smaller)
@@ -198,9 +197,9 @@ def _of_problem(problem: Problem) -> Task:
         "rejected": len(problem.rejected),
     }
     if problem.billing == "per_use" or problem.utilization != "compute":
-        model = build_model(smaller)
+        model = formulated(smaller)
         return _model_task(model, (model.cost, model.utilization), smaller, original=problem, statistics=statistics)
-    model = build_covering(smaller, most) if problem.billing == "reserved" else build_model(smaller)
+    model = build_covering(smaller, most) if problem.billing == "reserved" else formulated(smaller)
     peaks = {i: peak_of(smaller, i) for i in smaller.unit_limits}
     linear, column = compile_model(model, (model.cost, model.utilization))
     evaluator = Evaluator(smaller, peaks)
@@ -333,7 +332,7 @@ def has_plan(problem: Problem) -> bool:
     try:
         smaller, _ = reduced(replace(problem, budget=None))
         # Given the whole period, elapsed billing can do what reserved can.
-        model = build_covering(smaller) if problem.billing != "per_use" else build_model(smaller)
+        model = build_covering(smaller) if problem.billing != "per_use" else formulated(smaller)
         linear, _ = compile_model(model, (model.cost, model.cost))
     except InfeasibleError:
         return False
