@@ -1,4 +1,4 @@
-"""What tracing costs: CPU seconds and memory, each network in a process of its own. Needs the extras `torch` and `hf`."""
+"""What tracing costs in CPU seconds and memory, each network in a process of its own. Needs the extras `torch`, `hf`."""
 
 import json
 import subprocess
