@@ -71,6 +71,10 @@ def _iso(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
+# A date of TOML, or text.
+Date = Annotated[str, BeforeValidator(_iso)]
+
+
 class _HeadTable(TomlTable):
     name: Name
     precision: Precision
@@ -84,7 +88,7 @@ class _HeadTable(TomlTable):
     family: str = ""
     description: str = ""
     source: str = ""
-    date: Annotated[str, BeforeValidator(_iso)] = ""
+    date: Date = ""
 
 
 def load_workload(name_or_path: str | os.PathLike[str]) -> Workload:
