@@ -65,6 +65,8 @@ def _too_few_units(problem: Problem, demand: Demand, most: float) -> tuple[str, 
         f"all units there are serve {most:.6g} of {demand.samples:.6g} samples of {demand.name} "
         f"in {problem.time_limit:.4g} s"
     )
+    if problem.launches_per_unit is not None:
+        text += f", in at most {problem.launches_per_unit} launches each"
     if need is not None:
         text += f"; time_limit needs to be at least {rounded_up(need)} s"
     return f"{text}; max_units need to be {rounded_up(demand.samples / most)} times as many", "units"
@@ -119,18 +121,20 @@ def why_infeasible(
 
             units = _smallest_count(lambda n: has_plan(with_units(n)), quota.max_units)
             return f"a quota is too low: {quota}, it needs to be at least {units}", "units"
-    time = _smallest(lambda limit: has_plan(replace(problem, time_limit=limit)), problem.time_limit)
-    needed = ""
-    if time is not None:
-        needed = f"time_limit = {problem.time_limit:.4g} s needs to be at least {rounded_up(time)} s"
-    without = {
-        "quotas": replace(problem, quotas=()),
-        "min_units": replace(problem, min_units={}),
-        "max_units": replace(problem, resources=tuple(replace(r, max_units=None) for r in problem.resources)),
-    }
-    for what, easier in without.items():
+    if has_plan(_with_more_units(problem, 10**6)):
+        times = _smallest_count(lambda k: has_plan(_with_more_units(problem, k)), 1)
+        return f"max_units are too low: they need to be {times} times as many", "units"
+    for what, easier in (("quotas", replace(problem, quotas=())), ("min_units", replace(problem, min_units={}))):
         if easier != problem and has_plan(easier):
-            return f"{what} make it so: without them there is a plan{needed and f'; with them, {needed}'}", "units"
-    if needed:
-        return needed, "time"
+            return f"{what} make it so: without them there is a plan", "units"
+    time = _smallest(lambda limit: has_plan(replace(problem, time_limit=limit)), problem.time_limit)
+    if time is not None:
+        text = f"time_limit = {problem.time_limit:.4g} s is too short: it needs to be at least {rounded_up(time)} s"
+        return text, "time"
     return "the limits together leave no plan, and no single one of them is at fault", "model"
+
+
+def _with_more_units(problem: Problem, times: int) -> Problem:
+    """The problem with so many times the units of every resource that has a limit of its own."""
+    more = [r if r.max_units is None else replace(r, max_units=times * r.max_units) for r in problem.resources]
+    return replace(problem, resources=tuple(more))
