@@ -100,10 +100,10 @@ class Evaluator:
             memory[pair] = float(problem.demand_by_name[r].workload.footprint(largest / service.step))
             heaviest = max(load for load, _ in loads_of_units)
             slowest = max(slowest, problem.by_name[i].unit_overhead + service.busy(heaviest))
-        notes: tuple[str, ...] = ()
+        notes = problem.time_notes(launches)
         if worth.span is not None and slowest > period * (1 + 1e-9):
             excess = f"{slowest / period - 1:.2%} over the elapsed time of even shares"
-            notes = (f"whole samples take {slowest:.6g} s, {excess}",)
+            notes += (f"whole samples take {slowest:.6g} s, {excess}",)
         several = len(problem.demand_by_name) > 1
         return Plan(
             units=units,

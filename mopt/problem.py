@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from mopt.calibration import Calibrated, Calibration
+from mopt.calibration_files import load_calibration
 from mopt.errors import Fault, InputError
 from mopt.record import pack, record, unpack
 from mopt.resource import Count, Positive, Resource
@@ -104,6 +106,9 @@ class Problem:
     quotas : sequence of Quota (or dict)
     utilization : "compute"
         What utilization means.
+    calibration : "auto" or Calibration, optional
+        Efficiencies and host times of resources that bring none of their own, by workload: the shipped ones, or what
+        `calibrate` made. Default: none, times are the roofline bound. Utilization is relative to the true peak anyway.
 
     Raises
     ------
@@ -125,6 +130,7 @@ class Problem:
     min_units: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     quotas: tuple[Quota, ...] = ()
     utilization: Literal["compute", "bandwidth", "memory"] = "compute"
+    calibration: Calibration | Literal["auto"] | None = None
 
     @field_validator("resources", mode="before")
     @classmethod
@@ -177,16 +183,33 @@ class Problem:
         return {demand.name: demand for demand in demands}
 
     @cached_property
+    def calibrated(self) -> dict[tuple[str, str], Calibrated]:
+        """Of each resource and demand, by names: the resource as it serves the demand, and where its times are from."""
+        calibration = load_calibration() if self.calibration == "auto" else self.calibration
+        return {
+            (resource.name, demand.name): (calibration or Calibration(())).resource_for(resource, demand.workload)
+            for resource in self.resources
+            for demand in self.demand_by_name.values()
+        }
+
+    def time_notes(self, pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """Where the times of some pairs (resource, demand) come from, one text a kind of source."""
+        names: dict[str, dict[str, None]] = {}
+        for pair in pairs:
+            names.setdefault(self.calibrated[pair].mark, {})[pair[0]] = None
+        return tuple(f"{mark} times: {', '.join(found)}" for mark, found in names.items())
+
+    @cached_property
     def _limits(self) -> dict[tuple[str, str], BatchLimit]:
         return {
-            (resource.name, demand.name): batch_limit(
-                resource,
+            (name, demand.name): batch_limit(
+                self.calibrated[name, demand.name].resource,
                 demand.workload,
                 latency_limit=demand.latency_limit,
                 time_limit=self.time_limit if self.whole else None,
                 samples=demand.samples if self.whole else None,
             )
-            for resource in self.resources
+            for name in self.by_name
             for demand in self.demand_by_name.values()
         }
 
@@ -199,7 +222,7 @@ class Problem:
             if limit.batch <= 0 or available <= 0 or resource.max_units == 0:
                 continue
             g = resource.accelerator_count
-            tau = launch_time(resource, self.demand_by_name[demand].workload)
+            tau = launch_time(self.calibrated[name, demand].resource, self.demand_by_name[demand].workload)
             batch = min(limit.batch, LARGEST_BATCH * g)
             made[name, demand] = Service(tau, g, batch, available, self.whole, self.launches_per_unit)
         return made
@@ -317,13 +340,15 @@ def _assumptions(problem: Problem) -> Iterable[str]:
     unlimited = sum(service.batch_limit == LARGEST_BATCH * service.step for service in problem.services.values())
     if unlimited:
         yield f"batch_limit: {LARGEST_BATCH:.0e} samples an accelerator on {unlimited} resources, as nothing limits it"
-    ideal = [
-        name
-        for name in problem.unit_limits
-        if (r := problem.by_name[name]).compute_efficiency == r.bandwidth_efficiency == 1.0 and r.launch_floor == 0
-    ]
-    if ideal:
-        yield f"times of {len(ideal)} resources are the ideal roofline bound: nothing measured, expect longer ones"
+    told = {
+        "ideal": "the ideal roofline bound: nothing measured, expect longer ones",
+        "family default": "defaults of the workload's family: measured on other resources",
+        "calibrated": "calibrated: measured on the same accelerators",
+    }
+    for mark, text in told.items():
+        count = len({pair[0] for pair in problem.services if problem.calibrated[pair].mark == mark})
+        if count:
+            yield f"times of {count} resources are {text}"
     if any(d.workload.mode == "training" for d in problem.demand_by_name.values()):
         free = [name for name in problem.unit_limits if problem.by_name[name].unit_overhead == 0]
         if free:
