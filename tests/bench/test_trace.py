@@ -1,4 +1,4 @@
-"""What tracing costs in CPU seconds and memory, each network in a process of its own. Needs the extras `torch`, `hf`."""
+"""What tracing costs in CPU seconds and memory, each network in a process of its own. Extras: `torch`, `hf`."""
 
 import json
 import subprocess
