@@ -12,7 +12,8 @@
     "AWS/us-east-1/p5.48xlarge" = 2
 
 At the top may also stand `latency_limit` (s), `billing`, `launches`, `max_launches`, `max_types`, `budget` ($ per
-period) and `utilization`, as in `Problem`. `[min_units]` is spelt like `[max_units]`; each `[[quotas]]` table has
+period), `utilization` and `calibration` ("auto", the path of a calibration file, or a table with its content), as in
+`Problem`. `[min_units]` is spelt like `[max_units]`; each `[[quotas]]` table has
 `max_units` and `provider`, `region`, `accelerator` or several of these. For several workloads there is one
 `[[demands]]` table each, with `workload`, `samples` and, if wanted, `latency_limit`, instead of those three at the top.
 
@@ -37,6 +38,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import tomli_w
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from mopt.calibration import Calibration
+from mopt.calibration_files import calibration_from_dict, calibration_to_dict, load_calibration
 from mopt.catalog import Catalog, load_catalog
 from mopt.errors import Fault, InputError
 from mopt.problem import Billing, Demand, Problem, Quota
@@ -78,9 +81,16 @@ def _name_or_table(value: object) -> object:
     raise ValueError("must be the name of a shipped workload, the path of a workload file, or a table")
 
 
+def _path_or_table(value: object) -> object:
+    if isinstance(value, str | Mapping):
+        return value
+    raise ValueError('must be "auto", the path of a calibration file, or a table')
+
+
 Peaks = Annotated[Any, BeforeValidator(_peaks)]
 Values = Annotated[Any, BeforeValidator(_one_or_several)]
 WorkloadEntry = Annotated[Any, BeforeValidator(_name_or_table)]
+CalibrationEntry = Annotated[Any, BeforeValidator(_path_or_table)]
 
 
 class _HeadTable(TomlTable):
@@ -95,6 +105,7 @@ class _HeadTable(TomlTable):
     max_types: Count | None = None
     budget: Positive | None = None
     utilization: Literal["compute", "bandwidth", "memory"] = "compute"
+    calibration: CalibrationEntry = None
     catalog: Any = None
     resources: list[Any] = Field(default_factory=list)
     max_units: Any = None
@@ -187,6 +198,8 @@ def save_problem(problem: Problem, path: str | os.PathLike[str]) -> None:
     tables = _values_set(problem)
     if problem.workload is not None:
         tables["workload"] = workload_to_dict(problem.workload)
+    if isinstance(problem.calibration, Calibration):
+        tables["calibration"] = calibration_to_dict(problem.calibration)
     for key in ("resources", "quotas", "demands"):
         if key in tables:
             tables[key] = [_values_set(item) for item in tables[key]]
@@ -247,6 +260,7 @@ class _Reader:
         values: dict[str, Any] = {key: head[key] for key in _PLAIN if key in head}
         if "workload" in data:
             values["workload"] = self._workload(data["workload"], _HEAD)
+        values["calibration"] = self._calibration(head.get("calibration"))
         values["demands"] = self._each(data, "demands", self._demand)
         values["quotas"] = self._each(data, "quotas", self._quota)
         before = len(self.faults)
@@ -292,6 +306,13 @@ class _Reader:
         if not isinstance(entry, str):
             return None  # a fault of the table that it stands in
         return self._made(lambda: load_workload(self.folder / entry if is_path(entry) else entry), record)
+
+    def _calibration(self, entry: str | Mapping[str, Any] | None) -> Calibration | str | None:
+        if isinstance(entry, Mapping):
+            return self._made(lambda: calibration_from_dict(entry, self.file), _HEAD)
+        if entry is None or entry == "auto":
+            return entry
+        return self._made(lambda: load_calibration(self.folder / entry), _HEAD)
 
     def _demand(self, table: Any, record: str) -> Demand | None:
         before = len(self.faults)

@@ -221,7 +221,7 @@ def test_the_same_figures_in_either_unit(written):
 
 HEAD_KEYS = (
     "time_limit, samples, workload, latency_limit, demands, billing, launches, max_launches, max_types, budget, "
-    "utilization, catalog, resources, max_units, min_units, quotas"
+    "utilization, calibration, catalog, resources, max_units, min_units, quotas"
 )
 ABOVE_0 = "must be greater than 0"
 AT_LEAST_0 = "must be greater than or equal to 0"
