@@ -493,7 +493,10 @@ def _grid(
         chosen.append(step if on and step is not None else choice)
         lattice.append(on)
     skip = tuple(step / 2 if on else step for step, on in zip(chosen, lattice, strict=True))
-    slack = tuple(step / 2 if on else step / 100 for step, on in zip(chosen, lattice, strict=True))
+    slack = tuple(
+        step / 2 if on else max(step / 100, size * PRECISION)
+        for step, on, size in zip(chosen, lattice, sizes, strict=True)
+    )
     units = tuple(
         (step if span <= 10**4 * step else max(span / 10**4, step / 100))
         if on
