@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ Group = tuple[str, str, str, str]
 
 # The two 16-bit formats run at the same rate.
 _SAME_RATE = {"bf16": "fp16"}
+_ALIKE = re.compile(r" x(\d+)(?: \(\d+\))?$")
 # W that a card takes without computing. Between 20 and 40 W chips never seen are predicted alike from the others.
 _BOARD_POWER = 30.0
 
@@ -258,8 +260,8 @@ class Calibration:
         if found is None:
             return Calibrated(resource, "ideal")
         entry, mark = found
-        products = 1 if workload is None else sum(layer.flops > 0 for layer in workload.layers)
-        times = products / entry.products if products > 1 else 1.0
+        count = 1 if workload is None else products(workload)
+        times = count / entry.products if count > 1 else 1.0
         made = dataclasses.replace(
             resource,
             compute_efficiency=entry.compute_efficiency,
@@ -324,6 +326,16 @@ class Calibration:
         """Median of |predicted/measured − 1| where each row is predicted from the others; NaN if not computed."""
         errors = [abs(r.held_out / r.seconds - 1) for r in self.residuals if r.held_out is not None]
         return statistics.median(errors) if errors else math.nan
+
+
+def products(workload: Workload) -> int:
+    """Layers with FLOPs. Where layers that are alike are given as one, as traces do, its name ends with their number."""
+    count = 0
+    for layer in workload.layers:
+        if layer.flops > 0:
+            alike = _ALIKE.search(layer.name)
+            count += int(alike[1]) if alike else 1
+    return count
 
 
 def part(resource: Resource) -> str:

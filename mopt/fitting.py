@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import OptimizeResult, least_squares
 
+from mopt.calibration import products
 from mopt.resource import Resource
 from mopt.workload import Workload
 
@@ -61,7 +62,7 @@ class Terms(NamedTuple):
 
 def terms(rows: Sequence[Row]) -> Terms:
     """What predictions of the rows need. Layers that are alike are taken together, which leaves every sum as it is."""
-    compute, memory, products = [], [], []
+    compute, memory, counts = [], [], []
     for row in rows:
         layers = np.array([(layer.flops, layer.bytes_fixed, layer.bytes_per_sample) for layer in row.workload.layers])
         alike, count = np.unique(layers, axis=0, return_counts=True)
@@ -70,8 +71,8 @@ def terms(rows: Sequence[Row]) -> Terms:
         moved = row.resource.accelerator_count * alike[:, 1] + alike[:, 2] * row.batch
         compute.append(count * alike[:, 0] * row.batch / peak)
         memory.append(count * moved / row.resource.memory_bandwidth)
-        products.append(max(1.0, float((layers[:, 0] > 0).sum())))
-    return Terms(_padded(compute), _padded(memory), np.array(products), np.log([row.seconds for row in rows]))
+        counts.append(max(1.0, products(row.workload)))
+    return Terms(_padded(compute), _padded(memory), np.array(counts), np.log([row.seconds for row in rows]))
 
 
 def _padded(lists: Sequence[Floats]) -> Floats:

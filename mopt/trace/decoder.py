@@ -227,26 +227,26 @@ def decoder_layers(
         Layer("embedding", 0.0, position_rows, new * (8 + d * (weight + act)) + position_add),
         Layer("norms", 0.0, (n * model.norm_weights + d) * weight, ((2 * n - 1) * 4 + 5) * new * d * act),
         Layer(
-            "attention.projections",
+            f"attention.projections x{n}",
             2 * n * new * d * (q + 2 * k),
             n * (d * (q + 2 * k) * weight + biases),
             n * new * projections * act,
         ),
         Layer(
-            "attention.cache",
+            f"attention.cache x{n}",
             0.0,
             4 * n * new * model.head_dim * act if model.gated else 0,
             n * new * (rotated + 2 * k * (act + kv)),
         ),
         Layer(
-            "attention.scores",
+            f"attention.scores x{n}",
             4 * n * pairs * q,
             0.0,
             n * (2 * k * max(new, keys) * kv + new * (2 * q * act + 4 * model.heads)),
         ),
-        Layer("attention.output", 2 * n * new * q * d, n * q * d * weight, n * new * (q + d) * act),
+        Layer(f"attention.output x{n}", 2 * n * new * q * d, n * q * d * weight, n * new * (q + d) * act),
         Layer(
-            "mlp",
+            f"mlp x{n}",
             2 * n * new * copies * model.mlp_weights,
             n * read * model.mlp_weights * weight,
             n * new * copies * (up * (d + i) + up * i + i + i + d) * act,
@@ -255,7 +255,7 @@ def decoder_layers(
     ]
     if model.experts:
         routing = d * act + model.experts * act + (2 * copies + 1 + copies) * d * act
-        router = Layer("router", 2 * n * new * d * model.experts, n * d * model.experts * weight, n * new * routing)
+        router = Layer(f"router x{n}", 2 * n * new * d * model.experts, n * d * model.experts * weight, n * new * routing)
         layers.insert(-2, router)
     return tuple(layers)
 

@@ -39,9 +39,9 @@ def test_decode_reads_weights_once_and_each_cache():
     made = mopt.trace.huggingface(TINY, mode="decode", tokens=100, precision="fp16")
     cache = 2 * 3 * 2 * 2 * 100 * 2
     layers = {layer.name: layer for layer in made.layers}
-    assert layers["attention.scores"].bytes_per_sample == cache + 3 * (2 * 8 * 2 + 4 * 4)
-    assert layers["attention.scores"].flops == 3 * 4 * 100 * 8
-    assert layers["mlp"].bytes_fixed == 3 * 3 * 8 * 20 * 2
+    assert layers["attention.scores x3"].bytes_per_sample == cache + 3 * (2 * 8 * 2 + 4 * 4)
+    assert layers["attention.scores x3"].flops == 3 * 4 * 100 * 8
+    assert layers["mlp x3"].bytes_fixed == 3 * 3 * 8 * 20 * 2
     assert made.memory_fixed == 2 * decoder(TINY).parameters
     longer = mopt.trace.huggingface(TINY, mode="decode", tokens=101, precision="fp16")
     assert longer.memory_per_sample - made.memory_per_sample == cache / 100
@@ -50,7 +50,7 @@ def test_decode_reads_weights_once_and_each_cache():
 def test_grouped_queries_shrink_the_cache_not_the_scores():
     many = mopt.trace.huggingface(TINY | {"num_key_value_heads": 4}, mode="decode", tokens=100)
     few = mopt.trace.huggingface(TINY, mode="decode", tokens=100)
-    scores = [next(layer for layer in w.layers if layer.name == "attention.scores") for w in (many, few)]
+    scores = [next(layer for layer in w.layers if layer.name == "attention.scores x3") for w in (many, few)]
     assert scores[0].flops == scores[1].flops
     assert decoder(TINY | {"num_key_value_heads": 4}).kv_cache_bytes(9, "fp16") == 2 * decoder(TINY).kv_cache_bytes(
         9, "fp16"
@@ -60,7 +60,7 @@ def test_grouped_queries_shrink_the_cache_not_the_scores():
 def test_eight_bits_halve_weights_and_leave_activations():
     half, byte = (mopt.trace.huggingface(TINY, mode="decode", tokens=10, precision=p) for p in ("bf16", "fp8"))
     assert byte.memory_fixed == half.memory_fixed / 2
-    mlp = [next(layer for layer in w.layers if layer.name == "mlp") for w in (half, byte)]
+    mlp = [next(layer for layer in w.layers if layer.name == "mlp x3") for w in (half, byte)]
     assert mlp[1].bytes_fixed == mlp[0].bytes_fixed / 2
     assert mlp[1].bytes_per_sample == mlp[0].bytes_per_sample
     quarter = mopt.trace.huggingface(TINY, mode="decode", tokens=10, precision="fp8", kv_precision="fp8")
