@@ -1,7 +1,7 @@
 """Problem files: every field and its faults, where resources and workloads come from, round trips."""
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -381,6 +381,22 @@ def test_tables_must_be_tables(written, wrong, record, field):
     assert (got_record, got_field) == (record, field)
     assert value == 3
     assert "must be" in allowed
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (Problem, f"{HEAD}x = 1\n{OWN}"),
+        (Resource, f"{HEAD}{OWN}x = 1\n"),
+        (Quota, f"{HEAD}{OWN}[[quotas]]\nmax_units = 1\nx = 1\n"),
+        (Demand, DEMANDS.replace("samples = 7", "samples = 7\nx = 1") + OWN),
+    ],
+)
+def test_every_field_of_a_record_has_its_key(written, record, text):
+    ((_, field, _, allowed),) = faults(written(text))
+    assert field == "x"
+    keys = allowed.removeprefix("unknown key; allowed: ").split(", ")
+    assert {field.name for field in fields(record)} <= set(keys)
 
 
 def test_a_quota_names_a_group_that_there_is(written):
