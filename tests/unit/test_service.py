@@ -86,7 +86,7 @@ def test_samples_limit_the_batch():
     refused = batch_limit(resource(accelerator_count=8, memory=128e9), workload(), samples=5)
     assert refused[:2] == (0, "samples")
     assert refused.needed == 8
-    assert "at least 8 samples (one per accelerator), the period has 5" in refused.reason
+    assert refused.reason == "takes at least 8 samples a launch (one per accelerator), the period has 5"
 
 
 def test_the_tightest_limit_is_named():
