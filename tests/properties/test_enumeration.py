@@ -407,3 +407,21 @@ def test_dropping_replaced_offers_keeps_the_front(billing, seed, monkeypatch):
     monkeypatch.setattr("mopt.task.reduced", lambda problem: (problem, {}))
     whole = mopt.solve_epsilon_front(problem)
     np.testing.assert_allclose(front.values, whole.values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("billing", "utilization"), [("per_use", "compute"), ("reserved", "bandwidth"), ("reserved", "memory")]
+)
+def test_dropping_replaced_offers_keeps_other_fronts(billing, utilization, seed, monkeypatch):
+    offers = random.Random(seed).sample(CATALOG, 25)
+    problem = Problem(
+        offers, mopt.load_workload("resnet50-train"), 256, time_limit=1.0, billing=billing, utilization=utilization
+    )
+    assert reduced(problem)[1]
+    front = mopt.solve_epsilon_front(problem)
+    monkeypatch.setattr("mopt.task.reduced", lambda problem: (problem, {}))
+    whole = mopt.solve_epsilon_front(problem)
+    assert front.hypervolume((10.0, 0.0)) == pytest.approx(whole.hypervolume((10.0, 0.0)), rel=1e-7)
+    for end in (0, -1):
+        np.testing.assert_allclose(front.values[end], whole.values[end], rtol=1e-6)
