@@ -32,8 +32,8 @@ LOW, HIGH = np.log([0.01, 0.01, 1e-9, 1e-9]), np.log([1.0, 1.0, 0.1, 0.1])
 SCATTER = 0.05
 # The exponent s of the power rule, and how far it may be off.
 POWER, POWER_SPREAD = 0.3, 0.15
-# Where fits start, from the prior's means: as they are; memory-bound; compute-bound with a busy host; a slow host.
-_STARTS = ((0.0, 0.0, 0.0, 0.0), (0.3, -1.0, 1.0, 1.0), (-1.0, 0.2, 2.0, 2.0), (-0.5, 0.0, 1.0, 3.0))
+# Where fits start, from the prior's means: as they are; memory-bound; compute-bound with a busy host.
+_STARTS = ((0.0, 0.0, 0.0, 0.0), (0.3, -1.0, 1.0, 1.0), (-1.0, 0.2, 2.0, 2.0))
 # Of a normal distribution, within ±z deviations lie 90 %.
 _Z90 = 1.6449
 
@@ -150,6 +150,7 @@ class Group:
             for shift in _STARTS:
                 mean = np.clip(PRIOR + shift, LOW + 0.01, HIGH - 0.01)
                 starts.append(np.concatenate([mean, [POWER], np.tile(mean, self.resources)]))
+            starts.append(self._at_the_floor())
         low = np.concatenate([LOW, [-1.0], np.tile(LOW, self.resources)])
         high = np.concatenate([HIGH, [2.0], np.tile(HIGH, self.resources)])
         solutions = [self._solve(np.clip(point, low + 1e-9, high - 1e-9), low, high) for point in starts]
@@ -160,6 +161,14 @@ class Group:
         variances = np.diag(np.linalg.pinv(jacobian.T @ jacobian))[5:] * scatter**2
         errors = np.sqrt(np.maximum(variances, 0.0))
         return Fit(solution[:4], float(solution[4]), solution[5:].reshape(-1, 4), errors.reshape(-1, 4))
+
+    def _at_the_floor(self) -> Floats:
+        """A start with each resource's shortest time a product as its floor: below all times a floor has no slope."""
+        shortest = np.full(self.resources, np.inf)
+        np.minimum.at(shortest, self.of, self.data.log_time - np.log(self.data.products))
+        values = np.tile(PRIOR, (self.resources, 1))
+        values[:, 2], values[:, 3] = shortest - 1.0, shortest
+        return np.concatenate([np.median(values, axis=0), [POWER], values.ravel()])
 
     def _solve(self, start: Floats, low: Floats, high: Floats) -> OptimizeResult:
         def residuals(x: Floats) -> Floats:
