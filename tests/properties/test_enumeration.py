@@ -11,8 +11,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import mopt
 from mopt import Demand, Layer, MemoryPiece, Problem, Quota, Resource, Workload

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mopt import InputError, Layer, Resource, Workload, launch_time
 from mopt.calibrating import CalibrationWarning, calibrate

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mopt import InputError, Layer, Problem, Resource, Workload
 from mopt.calibration import Calibration, Entry

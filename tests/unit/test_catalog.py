@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mopt import InputError, Resource
 from mopt.accelerators import accelerators, cpu_family, find_accelerator

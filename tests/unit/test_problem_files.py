@@ -4,8 +4,7 @@ import re
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mopt import Demand, InputError, Layer, MemoryPiece, Problem, Quota, Resource, Workload, load_catalog, load_workload
 from mopt.problem_files import load_problem, read_problem_file, save_problem

@@ -5,8 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mopt import InputError, Layer, Resource, Workload, launch_time, load_catalog, load_workload
 from mopt.roofline import PiecewiseLinear, upper_envelope

@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mopt import Layer, MemoryPiece, Resource, Workload, batch_limit
 from mopt.roofline import PiecewiseLinear

@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import mopt.workload_files
 from mopt import InputError, Layer, MemoryPiece, Workload
