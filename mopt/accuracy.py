@@ -1,6 +1,6 @@
 """How far predicted times are from measured ones: the accuracy table, from the shipped measurements.
 
-`python -m mopt.accuracy` prints it. Times are predicted in several ways; the last four are of users who know what
+`mopt accuracy` prints it. Times are predicted in several ways; the last four are of users who know what
 framework runs:
 
 ideal       the roofline bound
@@ -156,19 +156,24 @@ def _cases(rows: Iterable[Measurement]) -> list[_Case]:
 
 
 def _held_out(cases: Sequence[_Case], kind: Callable[[_Case], str]) -> list[float]:
-    """Seconds of each row as predicted without all rows of its kind; NaN where its group has no other kind."""
-    groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    """Seconds of each row as predicted without all rows of its kind; NaN where its framework has no other kind."""
+    by_family: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, case in enumerate(cases):
-        groups[*case.group, case.measurement.framework].append(place)
+        by_family[case.kind].append(place)
     made = [math.nan] * len(cases)
-    for places in groups.values():
-        kinds = sorted({kind(cases[place]) for place in places})
-        for one in kinds if len(kinds) > 1 else ():
-            rest = [cases[place].measurement for place in places if kind(cases[place]) != one]
-            calibration = calibrate_shipped(rest)
-            for place in places:
-                if kind(cases[place]) == one:
-                    made[place] = cases[place].predicted(calibration)
+    for places in by_family.values():
+        for one in sorted({kind(cases[place]) for place in places}):
+            rest = [cases[place] for place in places if kind(cases[place]) != one]
+            known = {(case.group, case.measurement.framework) for case in rest}
+            left = [
+                place
+                for place in places
+                if kind(cases[place]) == one and (cases[place].group, cases[place].measurement.framework) in known
+            ]
+            calibration = calibrate_shipped([case.measurement for case in rest]) if left else None
+            for place in left:
+                assert calibration is not None
+                made[place] = cases[place].predicted(calibration.using(cases[place].measurement.framework))
     return made
 
 
@@ -243,13 +248,12 @@ def _lowest_prices() -> dict[str, float]:
     return {accelerator: min(each) for accelerator, each in prices.items()}
 
 
-def main() -> None:
+def print_tables(predictions: pd.DataFrame) -> None:
     """Print the accuracy table and the table of choices."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    predictions = prediction_table()
     errors = Table(title="Error of predicted launch times, median / 90th percentile")
     for column in ("family", "mode", "rows", *_WAYS):
         errors.add_column(column, justify="left" if column in ("family", "mode") else "right")
@@ -269,7 +273,3 @@ def main() -> None:
 
 def _pair(one: float, other: float) -> str:
     return "–" if math.isnan(one) else f"{one:.1%} / {other:.1%}"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The command line: `mopt front`, `mopt catalog`, `mopt workloads`, `mopt explain`.
+"""The command line: `mopt front`, `mopt catalog`, `mopt workloads`, `mopt explain`, `mopt measure`, `mopt accuracy`.
 
 Exit status: 0 if all went well; 1 if there is no plan, the solver failed, or the front is not complete (a time limit, a
 point limit, Ctrl-C; what was found is printed and written all the same); 2 for wrong input.
@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from mopt.errors import MISSING, Fault, InfeasibleError, InputError, MoptError, SolverError
+from mopt.measure_cli import accuracy, measure
 
 if TYPE_CHECKING:
     from mopt.front import ParetoFront
@@ -296,6 +297,10 @@ def explain(
             raise InputError([Fault("", "catalog", "RESOURCE", resource, allowed)])
         resource = ending[0]
     print_roofline(offers[resource], load_workload(workload), latency_limit=latency_limit, time_limit=time_limit)
+
+
+app.command()(measure)
+app.command()(accuracy)
 
 
 def main() -> None:

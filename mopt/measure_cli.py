@@ -1,4 +1,4 @@
-"""The command `mopt measure`: peaks of this machine, and launch times of a shipped network on it."""
+"""The commands `mopt measure` and `mopt accuracy`: this machine's times, and how far predicted ones may be trusted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Measure this machine.", add_completion=False)
+from mopt.errors import Fault, InputError
 
 
-@app.callback(invoke_without_command=True)
 def measure(
     workload: Annotated[
         str | None, typer.Option(metavar="NAME", help="Also time this shipped network (extras torch, hf), calibrate.")
@@ -30,3 +29,20 @@ def measure(
     from mopt.measure_report import measure_machine
 
     measure_machine(workload, batches, precision, backend, device, price, out)
+
+
+def accuracy(
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write every measured and predicted time there, as CSV.")
+    ] = None,
+) -> None:
+    """Predict the shipped measurements, with and without calibration and held out, and show the errors (minutes)."""
+    from mopt.accuracy import prediction_table, print_tables
+
+    predictions = prediction_table()
+    if out is not None:
+        try:
+            predictions.to_csv(out, index=False)
+        except OSError as error:
+            raise InputError([Fault("", "", "--out", str(out), f"can't be written: {error.strerror}")]) from None
+    print_tables(predictions)

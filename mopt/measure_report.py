@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def measure_machine(
     InputError
         If an option has a value that isn't allowed; all faults at once.
     """
-    _check(batches, precision, backend, device, workload)
+    _check(batches, precision, backend, device, workload, price)
+    if out is not None:
+        _make_folder(out)
     options: dict[str, Any] = {"backend": backend if workload is None else "torch", "device": device}
     resource = measure_resource(**options, price_per_hour=price)
     console = Console()
@@ -49,7 +52,6 @@ def measure_machine(
     if workload is not None:
         calibration = _calibrated(console, resource, workload, _batches(batches), precision, device)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
         Catalog([resource]).to_frame().to_csv(out / "resource.csv", index=False)
         if calibration is not None:
             save_calibration(calibration, out / "calibration.toml")
@@ -86,7 +88,17 @@ def _batches(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def _check(batches: str, precision: str | None, backend: str | None, device: str | None, workload: str | None) -> None:
+def _make_folder(out: Path) -> None:
+    """Made before measuring, so that a wrong path shows at once."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError([Fault("", "", "--out", str(out), f"can't be made: {error.strerror}")]) from None
+
+
+def _check(
+    batches: str, precision: str | None, backend: str | None, device: str | None, workload: str | None, price: float
+) -> None:
     def fault(field: str, value: object, allowed: str) -> Fault:
         return Fault("", "measure", field, value, allowed)
 
@@ -99,6 +111,8 @@ def _check(batches: str, precision: str | None, backend: str | None, device: str
         faults.append(fault("backend", backend, "must be numpy or torch"))
     if device not in (None, "cpu", "cuda"):
         faults.append(fault("device", device, "must be cpu or cuda"))
+    if not 0 < price < math.inf:
+        faults.append(fault("price", price, "must be a finite number greater than 0"))
     if workload is not None and backend == "numpy":
         faults.append(fault("backend", backend, "must be torch to time a workload"))
     if faults:
