@@ -13,7 +13,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from mopt.formulation import peak_of
 from mopt.plan import decimal
 from mopt.problem import Problem
 
@@ -35,7 +34,7 @@ def exchange_limits(problem: Problem) -> dict[Pair, int]:
     limits = {pair: problem.unit_limits[pair[0]] for pair in problem.services}
     if problem.max_types is not None and problem.max_types < len(problem.unit_limits):
         return limits  # part of i exchanged for j may be one type more
-    worth = {i: (decimal(problem.by_name[i].price_per_hour), decimal(peak_of(problem, i))) for i in problem.unit_limits}
+    worth = {i: (decimal(problem.by_name[i].price_per_hour), decimal(problem.peaks[i])) for i in problem.unit_limits}
     for r in problem.demand_by_name:
         serving = [i for i, s in problem.services if s == r]
         takers = [j for j in serving if problem.by_name[j].max_units is None]

@@ -77,19 +77,11 @@ def _with_units(problem: Problem) -> pyo.ConcreteModel:
     m.DEMANDS = pyo.Set(initialize=list(problem.demand_by_name))
     m.PAIRS = pyo.Set(dimen=2, initialize=list(problem.services))
     m.dedicated = pyo.Var(m.PAIRS, domain=pyo.NonNegativeIntegers, bounds=lambda m, i, r: (0, limits[i]))
-    serves = _serves(problem)
+    serves = problem.serves
     m.units = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m.dedicated[i, r] for r in serves[i]))
     shared = [i for i, demands in serves.items() if len(demands) > 1]
     m.unit_limit = pyo.Constraint(shared, rule=lambda m, i: m.units[i] <= limits[i])
     return m
-
-
-def _serves(problem: Problem) -> dict[str, list[str]]:
-    """The demands that each resource can serve."""
-    serves: dict[str, list[str]] = {}
-    for i, r in problem.services:
-        serves.setdefault(i, []).append(r)
-    return serves
 
 
 def add_samples(m: pyo.ConcreteModel, problem: Problem) -> None:
@@ -179,7 +171,7 @@ def add_per_use(m: pyo.ConcreteModel, problem: Problem) -> None:
     """u_i = Σ_r (t_ir + o_i·n_ir): computing and overhead are paid."""
     add_launches(m, problem)
 
-    serves = _serves(problem)
+    serves = problem.serves
 
     def rule(m: pyo.ConcreteModel, i: str) -> object:
         return sum(m.busy[i, r] for r in serves[i]) + problem.by_name[i].unit_overhead * m.units[i]
@@ -275,7 +267,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
     m.busy = pyo.Expression(
         m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - problem.by_name[i].unit_overhead * m.dedicated[i, r]
     )
-    serves = _serves(problem)
+    serves = problem.serves
     m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m._billed[i, r] for r in serves[i]))
 
 
@@ -342,13 +334,6 @@ def use_of(problem: Problem, i: str, r: str) -> float:
 def rented_of(problem: Problem, i: str) -> float:
     """What a unit offers of it: peak FLOP/s, bandwidth in B/s or memory in B."""
     if problem.utilization == "compute":
-        return peak_of(problem, i)
+        return problem.peaks[i]
     resource = problem.by_name[i]
     return resource.memory if problem.utilization == "memory" else resource.memory_bandwidth
-
-
-def peak_of(problem: Problem, name: str) -> float:
-    """π of a resource: at the precision of the demands it can serve, the highest where they differ."""
-    resource = problem.by_name[name]
-    peaks = [resource.peak(problem.demand_by_name[r].workload.precision) for i, r in problem.services if i == name]
-    return max(peak for peak in peaks if peak is not None)

@@ -200,39 +200,66 @@ class Problem:
         return tuple(f"{mark} times: {', '.join(found)}" for mark, found in names.items())
 
     @cached_property
-    def _limits(self) -> dict[tuple[str, str], BatchLimit]:
+    def serves(self) -> dict[str, list[str]]:
+        """The demands that each resource can serve, by names; those that can serve none are left out."""
+        serves: dict[str, list[str]] = {}
+        for name, demand in self.services:
+            serves.setdefault(name, []).append(demand)
+        return serves
+
+    @cached_property
+    def peaks(self) -> dict[str, float]:
+        """π of each serving resource: at the precision of the demands it can serve, the highest where they differ."""
         return {
-            (name, demand.name): batch_limit(
-                self.calibrated[name, demand.name].resource,
-                demand.workload,
-                latency_limit=demand.latency_limit,
-                time_limit=self.time_limit if self.whole else None,
-                samples=demand.samples if self.whole else None,
-            )
-            for name in self.by_name
-            for demand in self.demand_by_name.values()
+            name: max(self.by_name[name].peak(self.demand_by_name[r].workload.precision) or 0.0 for r in demands)
+            for name, demands in self.serves.items()
         }
+
+    @cached_property
+    def _served(self) -> dict[tuple[str, str], tuple[BatchLimit, Service | None]]:
+        """Of each resource and demand: the largest batch, and what a unit can do. Offers share most of their figures."""
+        known: dict[object, tuple[BatchLimit, Service | None]] = {}
+        served = {}
+        for name in self.by_name:
+            for demand in self.demand_by_name.values():
+                resource = self.calibrated[name, demand.name].resource
+                figures = (demand.name, *_figures(resource))
+                if figures not in known:
+                    known[figures] = self._serve(resource, demand)
+                served[name, demand.name] = known[figures]
+        return served
+
+    def _serve(self, resource: Resource, demand: Demand) -> tuple[BatchLimit, Service | None]:
+        limit = batch_limit(
+            resource,
+            demand.workload,
+            latency_limit=demand.latency_limit,
+            time_limit=self.time_limit if self.whole else None,
+            samples=demand.samples if self.whole else None,
+        )
+        available = self.time_limit - resource.unit_overhead
+        if limit.batch <= 0 or available <= 0:
+            return limit, None
+        g = resource.accelerator_count
+        tau = launch_time(resource, demand.workload)
+        batch = min(limit.batch, LARGEST_BATCH * g)
+        return limit, Service(tau, g, batch, available, self.whole, self.launches_per_unit)
 
     @cached_property
     def services(self) -> dict[tuple[str, str], Service]:
         """Of each resource and demand that it can serve, by names: launch time, batch limit, unit capacity."""
-        made = {}
-        for (name, demand), limit in self._limits.items():
-            resource, available = self.by_name[name], self.time_limit - self.by_name[name].unit_overhead
-            if limit.batch <= 0 or available <= 0 or resource.max_units == 0:
-                continue
-            g = resource.accelerator_count
-            tau = launch_time(self.calibrated[name, demand].resource, self.demand_by_name[demand].workload)
-            batch = min(limit.batch, LARGEST_BATCH * g)
-            made[name, demand] = Service(tau, g, batch, available, self.whole, self.launches_per_unit)
-        return made
+        return {
+            pair: service
+            for pair, (_, service) in self._served.items()
+            if service is not None and self.by_name[pair[0]].max_units != 0
+        }
 
     @cached_property
     def refusals(self) -> dict[tuple[str, str], BatchLimit]:
         """Of each resource and demand that it can't serve, by names: why."""
         return {
             pair: limit if limit.batch <= 0 else _refusal(self.by_name[pair[0]], self.time_limit)
-            for pair, limit in self._limits.items()
+            for pair, (limit, _) in self._served.items()
             if pair not in self.services
         }
 
@@ -271,6 +298,23 @@ class Problem:
     def assumptions(self) -> tuple[str, ...]:
         """The defaults that were filled in."""
         return tuple(_assumptions(self))
+
+
+def _figures(resource: Resource) -> tuple[object, ...]:
+    """All that launch times, batch limits and capacities depend on."""
+    peaks = resource.peak_flops
+    return (
+        tuple(peaks.items()) if isinstance(peaks, dict) else peaks,
+        resource.memory_bandwidth,
+        resource.memory,
+        resource.compute_efficiency,
+        resource.bandwidth_efficiency,
+        resource.launch_floor,
+        resource.launch_overhead,
+        resource.unit_overhead,
+        resource.accelerator_count,
+        resource.trains,
+    )
 
 
 def _refusal(resource: Resource, time_limit: float) -> BatchLimit:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -28,34 +29,34 @@ class PiecewiseLinear:
     """
 
     pieces: tuple[tuple[float, float], ...]
-    _slopes: npt.NDArray[np.float64] = field(init=False, repr=False, compare=False)
-    _intercepts: npt.NDArray[np.float64] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_slopes", np.array([slope for slope, _ in self.pieces]))
-        object.__setattr__(self, "_intercepts", np.array([intercept for _, intercept in self.pieces]))
+    @cached_property
+    def _lines(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Slopes and intercepts."""
+        table = np.array(self.pieces)
+        return table[:, 0], table[:, 1]
 
     def __call__(self, batch: float | npt.ArrayLike) -> float | npt.NDArray[np.float64]:
-        values = np.max(np.multiply.outer(np.asarray(batch, dtype=float), self._slopes) + self._intercepts, axis=-1)
+        slopes, intercepts = self._lines
+        values = np.max(np.multiply.outer(np.asarray(batch, dtype=float), slopes) + intercepts, axis=-1)
         return float(values) if np.ndim(values) == 0 else values
 
     def at(self, batch: float) -> float:
         """The value at one batch."""
-        return float(np.max(self._slopes * batch + self._intercepts))
+        return max([slope * batch + intercept for slope, intercept in self.pieces])
 
     def largest(self, limit: float) -> float:
         """The largest b with a value of at most `limit` (up to 1e-9 of it); -inf if there is none, inf if no bound."""
-        room = limit * (1 + FITS) - self._intercepts
-        flat = self._slopes <= 0
-        if np.any(room[flat] < 0):
+        allowed = limit * (1 + FITS)
+        if any(slope <= 0 and intercept > allowed for slope, intercept in self.pieces):
             return -math.inf
-        bounds = room[~flat] / self._slopes[~flat]
-        largest = float(bounds.min()) if bounds.size else math.inf
+        bounds = [(allowed - intercept) / slope for slope, intercept in self.pieces if slope > 0]
+        largest = min(bounds, default=math.inf)
         return largest if largest >= 0 else -math.inf
 
     def restricted(self, low: float, high: float) -> PiecewiseLinear:
         """The same function on [low, high], without the pieces that are active nowhere there."""
-        slopes, intercepts = self._slopes, self._intercepts
+        slopes, intercepts = self._lines
         # Piece p is active from its crossing with p-1 to its crossing with p+1.
         crossings = (intercepts[:-1] - intercepts[1:]) / (slopes[1:] - slopes[:-1])
         start = np.concatenate([[-math.inf], crossings])

@@ -13,7 +13,7 @@ from mopt.compile import compile_model
 from mopt.enumeration import MOST_CHOICES, choices, nondominated_choices
 from mopt.errors import Fault, InfeasibleError, InputError, SolverError
 from mopt.exchange import exchanged
-from mopt.formulation import build_covering, formulated, peak_of
+from mopt.formulation import build_covering, formulated
 from mopt.highs import Highs, Status
 from mopt.linear_model import Form, LinearModel, Objective, Vector
 from mopt.mixed import GenericCheck
@@ -200,7 +200,7 @@ def _of_problem(problem: Problem) -> Task:
         model = formulated(smaller)
         return _model_task(model, (model.cost, model.utilization), smaller, original=problem, statistics=statistics)
     model = build_covering(smaller, most) if problem.billing == "reserved" else formulated(smaller)
-    peaks = {i: peak_of(smaller, i) for i in smaller.unit_limits}
+    peaks = smaller.peaks
     linear, column = compile_model(model, (model.cost, model.utilization))
     evaluator = Evaluator(smaller, peaks)
     dedicated = {pair: column[id(model.dedicated[pair])] for pair in model.PAIRS if id(model.dedicated[pair]) in column}
