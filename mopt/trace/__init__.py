@@ -55,7 +55,8 @@ def torch(
         One pass over gradients and states, as torch's fused optimizers do it; "sgd" has momentum.
     fused : bool
         False: each operator reads its operands and writes its results (eager). True: chains of elementwise operators,
-        norms and softmax along rows included, are one kernel each; what they pass on within never reaches memory.
+        norms and softmax along rows included, are one kernel each, or part of the convolution before them (batch
+        norm, activation, shortcut); what they pass on within never reaches memory.
     depth : int, optional
         Layers are module paths cut after so many names; 0 is one layer for all, None each module by itself. The
         workload's `description` says how much this lowers the roofline time. Equal layers are merged, which

@@ -111,13 +111,14 @@ VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dr
 # Rows of the first operand by index: as many elements as the result has.
 GATHERS = frozenset(("Gather", "GatherElements", "GatherND"))
 
-# Norms and softmax along rows are fused like elementwise operators.
 ELEMENTWISE = _names("""
     Abs Add And BatchNormalization Cast Ceil Celu Clip Concat Cos Div Elu Equal Erf Exp Expand Floor Gelu Greater
-    GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Max
-    Min Mish Mod Mul Neg Not Or PRelu Pad Pow QuantizeLinear DequantizeLinear RMSNormalization Reciprocal Relu Round
-    Selu Sigmoid Sign Sin Slice Softmax Softplus Softsign Split Sqrt Sub Sum Swish Tanh ThresholdedRelu Where Xor
+    GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max
+    Min Mish Mod Mul Neg Not Or PRelu Pad Pow QuantizeLinear DequantizeLinear Reciprocal Relu Round
+    Selu Sigmoid Sign Sin Slice Softplus Softsign Split Sqrt Sub Sum Swish Tanh ThresholdedRelu Where Xor
 """)
+ROWWISE = frozenset(("LayerNormalization", "RMSNormalization", "Softmax", "LogSoftmax"))
+CONVOLUTIONS = frozenset(("Conv", "ConvInteger", "QLinearConv", "ConvTranspose"))
 REDUCTIONS = frozenset(
     "Reduce" + name for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 )

@@ -238,9 +238,13 @@ class _Graph:
     def _kind(self, node: Any) -> Kind:
         if node.op_type in onnx_costs.ELEMENTWISE:
             return "elementwise"
+        if node.op_type in onnx_costs.ROWWISE:
+            return "rowwise"
+        if node.op_type in onnx_costs.CONVOLUTIONS:
+            return "convolution"
         if node.op_type in onnx_costs.REDUCTIONS:
             shape, result = self._shapes[node.input[0]], self._shapes[node.output[0]]
-            return "elementwise" if len(shape) > 1 and result[:1] == shape[:1] else "reduction"
+            return "rowwise" if len(shape) > 1 and result[:1] == shape[:1] else "reduction"
         return "other"
 
 

@@ -83,6 +83,7 @@ _ELEMENTWISE = _names("""
     _to_copy copy_ copy cat stack slice_backward select_backward constant_pad_nd hardswish hardswish_
     hardswish_backward hardtanh_backward hardsigmoid_backward elu_backward leaky_relu_backward fill fill_ zero_ zeros
     ones full zeros_like ones_like full_like new_zeros new_ones new_full scalar_tensor arange tril triu repeat
+    nll_loss_backward nll_loss2d_backward
 """)
 _REDUCTIONS = _names("""
     sum mean amax amin max min argmax argmin prod var var_mean std std_mean any all norm linalg_vector_norm logsumexp
@@ -97,9 +98,13 @@ _ROWWISE = _names("""
 def kind_of(operator: Any) -> Kind:
     """How a compiler that fuses elementwise operators treats this one."""
     name = operator.overloadpacket.__name__
-    if torch.Tag.pointwise in operator.tags or name in _ELEMENTWISE | _ROWWISE:
+    if torch.Tag.pointwise in operator.tags or name in _ELEMENTWISE:
         return "elementwise"
-    return "reduction" if name in _REDUCTIONS else "other"
+    if name in _ROWWISE:
+        return "rowwise"
+    if name in _REDUCTIONS:
+        return "reduction"
+    return "convolution" if name == "convolution" else "other"
 
 
 def kind_of_call(name: str, kind: Kind, args: tuple[Any, ...], out: Any) -> Kind:
@@ -108,7 +113,7 @@ def kind_of_call(name: str, kind: Kind, args: tuple[Any, ...], out: Any) -> Kind
     if kind == "reduction":
         result = out[0] if isinstance(out, tuple) else out
         if result.dim() and args[0].dim() > 1 and result.shape[0] == args[0].shape[0]:
-            return "elementwise"
+            return "rowwise"
     elif name == "native_batch_norm" and not args[5]:
         return "elementwise"
     return kind
@@ -119,6 +124,19 @@ UNWRITTEN = _names("empty empty_strided empty_like new_empty new_empty_strided e
 
 # In place, without looking at what was there.
 OVERWRITES = _names("copy_ fill_ zero_ normal_ uniform_ bernoulli_ random_ exponential_")
+
+# Operands of which only the shape matters, by position.
+UNREAD: dict[str, int] = {
+    **dict.fromkeys(_names("zeros_like ones_like full_like new_zeros new_ones new_full rand_like randn_like"), 0),
+    **dict.fromkeys(
+        _names("""
+            nll_loss_backward nll_loss2d_backward max_pool2d_with_indices_backward max_pool3d_with_indices_backward
+            avg_pool2d_backward avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
+            reflection_pad1d_backward reflection_pad2d_backward replication_pad2d_backward
+        """),
+        1,
+    ),
+}
 
 # Of the first operand, as many elements as the result has.
 _GATHERS = _names("embedding index_select gather index _unsafe_index take take_along_dim")
@@ -139,6 +157,8 @@ def rows_read(name: str, args: tuple[Any, ...], out: Any) -> int | None:
     """Bytes read of the first operand where an operator reads only the rows that it is asked for; else None."""
     if name in _GATHERS:
         return int(out.numel() * args[0].element_size())
+    if name in ("nll_loss_forward", "nll_loss2d_forward"):
+        return int(args[1].numel() * args[0].element_size())
     if name in ("_embedding_bag", "_embedding_bag_forward_only"):
         return int(args[1].numel() * args[0][0].numel() * args[0].element_size())
     if name in _SCATTERS:

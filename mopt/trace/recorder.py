@@ -220,7 +220,7 @@ class Recorder(TorchDispatchMode):
             value = (index, self._versions[index])
             if key == 0 and rows is not None:
                 reads[Access(value, None, rows)] = None
-            elif key not in rule.results:
+            elif key not in rule.results and key != operators.UNREAD.get(rule.name):
                 reads[Access(value, _region(tensor), touched_bytes(tensor))] = None
         inputs = {index for _, _, index in known}
         for tensor in tensors(out):

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
 _CPU = torch.device("cpu")
 _UNSUITABLE = (torch.Tag.inplace_view, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+_BATCH_NORM = torch.ops.aten.native_batch_norm.default
+_BATCH_NORM_BACKWARD = torch.ops.aten.native_batch_norm_backward.default
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.layout, torch.device, torch.memory_format)
 
 
@@ -55,7 +58,8 @@ class ShapeCache:
             return func(*args, **kwargs)
         known = self._results.get(key)
         if known is None:
-            out = func(*args, **kwargs)
+            out = self._decomposed(func, args) if not kwargs else None
+            out = func(*args, **kwargs) if out is None else out
             try:
                 self._results[key] = type(out), tuple(_results(out, operands))
             except _Unsuitable:
@@ -64,6 +68,28 @@ class ShapeCache:
         kind, results = known
         made = [None if result is None else self._make(result, operands) for result in results]
         return kind(made) if kind in (tuple, list) else made[0]
+
+    def _decomposed(self, func: Any, args: tuple[Any, ...]) -> tuple[FakeTensor, ...] | None:
+        """What a batch norm with statistics of its own gives: FakeTensorMode's decomposition, on bare meta tensors.
+
+        Among fake tensors it takes ten times as long, half of the time of tracing a convolutional network.
+        """
+        if func is not _BATCH_NORM_BACKWARD and not (func is _BATCH_NORM and args[5]):
+            return None
+        with in_kernel_invocation_manager(self._mode):
+            bare = [
+                torch.empty_strided(arg.shape, arg.stride(), dtype=arg.dtype, device="meta")
+                if isinstance(arg, torch.Tensor)
+                else arg
+                for arg in args
+            ]
+            try:
+                out = decomposition_table[func](*bare)
+            except (RuntimeError, TypeError, ValueError, IndexError):
+                return None  # the general way raises what there is to raise
+        if any(tensor is None for tensor in out):
+            return None
+        return tuple(FakeTensor(self._mode, tensor, _CPU) for tensor in out)
 
     def _make(self, result: _Result, operands: list[Any]) -> Any:
         if result.same:

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Kind = Literal["elementwise", "reduction", "other"]
+# How operators are fused: "rowwise" ones are norms and the like, which need a row before its first result.
+Kind = Literal["elementwise", "rowwise", "reduction", "convolution", "other"]
 Value = tuple[int, int]
 
 
@@ -57,13 +58,17 @@ class Tape:
 def kernels(operators: Sequence[Operator]) -> list[int]:
     """The kernel that each operator is part of when elementwise operators are fused with their neighbours.
 
-    A value's level is the number of operators other than elementwise ones on the longest path to it. Elementwise
-    operators are fused with the elementwise producers of their operands at the same level, so that no kernel can wait
-    for its own result. A reduction over the batch is fused with its producers and its result is one level up; one along
-    rows (a norm, a softmax) counts as elementwise.
+    A value's level is the number of products, convolutions and the like on the longest path to it. Elementwise and
+    rowwise operators are fused with those at the same level that make their operands, so that no kernel can wait for
+    its own result. A reduction over the batch is fused with its producers and its result is one level up.
+
+    What is elementwise and needs nothing else of its level but results of convolutions becomes part of the latest of
+    these, its epilogue, as inference libraries do with bias, batch norm, activation and shortcut. Such a kernel has the
+    index of its convolution.
     """
     level: dict[Value, int] = {}
     producer: dict[Value, int] = {}
+    convolution: dict[Value, int] = {}
     parent = list(range(len(operators)))
 
     def root(k: int) -> int:
@@ -74,16 +79,27 @@ def kernels(operators: Sequence[Operator]) -> list[int]:
 
     for k, operator in enumerate(operators):
         own = max((level.get(access.value, 0) for access in operator.reads), default=0)
-        if operator.kind != "other":
-            for access in operator.reads:
-                if level.get(access.value, 0) == own and access.value in producer:
-                    parent[root(producer[access.value])] = root(k)
+        current = [access.value for access in operator.reads if level.get(access.value, 0) == own]
+        fused = [producer[value] for value in current if value in producer]
+        epilogue_of = max((convolution.get(value, -1) for value in current), default=-1)
+        if operator.kind == "convolution":
+            epilogue_of = k
+        elif operator.kind == "elementwise" and not fused and epilogue_of >= 0:
+            parent[k] = epilogue_of
+        else:
+            epilogue_of = -1
+            if operator.kind != "other":
+                for one in fused:
+                    parent[root(one)] = root(k)
+        up = operator.kind in ("reduction", "convolution", "other")
         for access in operator.writes:
-            level[access.value] = own + (operator.kind != "elementwise")
-            if operator.kind == "elementwise":
+            level[access.value] = own + up
+            producer.pop(access.value, None)
+            convolution.pop(access.value, None)
+            if epilogue_of >= 0:
+                convolution[access.value] = epilogue_of
+            elif not up:
                 producer[access.value] = k
-            else:
-                producer.pop(access.value, None)
     return [root(k) for k in range(len(operators))]
 
 
@@ -91,7 +107,7 @@ def unmaterialized(tape: Tape, kernel: Sequence[int]) -> set[Value]:
     """Values that one kernel makes and uses alone: they never reach memory."""
     made: dict[Value, int] = {}
     for k, operator in enumerate(tape.operators):
-        if operator.kind == "elementwise":
+        if operator.kind in ("elementwise", "rowwise", "convolution"):
             made.update((access.value, kernel[k]) for access in operator.writes)
     last: dict[int, int] = {}
     for buffer, version in made:
@@ -108,7 +124,8 @@ def bytes_moved(tape: Tape, fused: bool) -> npt.NDArray[np.int64]:
     """Bytes that each operator reads and writes; with `fused`, elementwise intermediates stay in registers.
 
     The reads of a kernel are charged to the first of its operators that needs them, the writes to the one that makes
-    them. No kernel reads more of a value than the whole of its buffer, except rows by index (embeddings).
+    them; those of an epilogue to its convolution, with which they overlap in time. No kernel reads more of a value than
+    the whole of its buffer, except rows by index (embeddings).
     """
     kernel = kernels(tape.operators) if fused else range(len(tape.operators))
     inside = unmaterialized(tape, kernel) if fused else set()
@@ -118,20 +135,21 @@ def bytes_moved(tape: Tape, fused: bool) -> npt.NDArray[np.int64]:
     left: dict[tuple[int, Value], int] = {}
     for k, operator in enumerate(tape.operators):
         own = kernel[k]
+        at = own if tape.operators[own].kind == "convolution" else k
         for value, region, nbytes in operator.reads:
             if made.get(value) == own or (own, value, region) in seen:
                 continue
             if region is None:
-                moved[k] += nbytes
+                moved[at] += nbytes
                 continue
             seen.add((own, value, region))
             room = left.get((own, value), tape.buffers[value[0]].nbytes)
-            moved[k] += min(nbytes, room)
+            moved[at] += min(nbytes, room)
             left[own, value] = room - min(nbytes, room)
         for value, _, nbytes in operator.writes:
             made[value] = own
             if value not in inside:
-                moved[k] += nbytes
+                moved[at] += nbytes
     return moved
 
 

@@ -85,6 +85,39 @@ def test_a_reduction_ends_its_kernel():
     assert bytes_moved(tape, fused=True).tolist() == [8, 1, 2]
 
 
+def convolutions():
+    """x -> conv -> norm -> + shortcut -> relu, the shortcut from a convolution of its own; 8 bytes everywhere."""
+    return [
+        operator("conv a", [(0, 8)], [(1, 8)], "convolution"),
+        operator("conv b", [(0, 8)], [(2, 8)], "convolution"),
+        operator("norm", [(2, 8), (7, 1)], [(3, 8)], "elementwise"),
+        operator("add", [(3, 8), (1, 8)], [(4, 8)], "elementwise"),
+        operator("relu_", [(4, 8)], [((4, 1), 8)], "elementwise"),
+    ]
+
+
+def test_a_convolution_takes_what_is_elementwise_in_its_results():
+    assert kernels(convolutions()) == [0, 1, 1, 1, 1]
+    lives = [(8, 0, None), (8, 0, 4), (8, 1, 3), (8, 2, 4), (8, 3, None)]
+    tape = Tape(1, convolutions(), [*buffers(*lives), Buffer(8, 5), Buffer(8, 5), Buffer(1, 0)])
+    assert bytes_moved(tape, fused=True).tolist() == [16, 8 + 1 + 8 + 8, 0, 0, 0]
+    assert bytes_moved(tape, fused=False).tolist() == [16, 16, 17, 24, 16]
+
+
+def test_rows_of_a_convolution_are_read_from_memory():
+    """A norm needs its row before its first result; and no epilogue can wait for what is made from it."""
+    operators = [
+        operator("conv", [(0, 8)], [(1, 8)], "convolution"),
+        operator("relu", [(1, 8)], [(2, 8)], "elementwise"),
+        operator("softmax", [(2, 8)], [(3, 8)], "rowwise"),
+        operator("gate", [(2, 8), (3, 8)], [(4, 8)], "elementwise"),
+    ]
+    conv, relu, softmax, gate = kernels(operators)
+    assert conv == relu != softmax == gate
+    tape = Tape(1, operators, buffers((8, 0, None), (8, 0, 2), (8, 1, 4), (8, 2, 4), (8, 3, None)))
+    assert bytes_moved(tape, fused=True).tolist() == [16, 0, 8, 8]
+
+
 def test_in_place_reads_and_writes_and_keeps_versions_apart():
     operators = [
         operator("mm", [(0, 8)], [(1, 8)]),

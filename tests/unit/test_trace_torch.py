@@ -208,6 +208,37 @@ def test_fused_chains_read_and_write_once():
     assert forward(norm, torch.empty(4, 12), fused=True).bytes_per_sample.sum() == 96
 
 
+def test_a_convolution_takes_what_follows_it():
+    """Batch norm, activation and shortcut: operands in, result out, all charged to the convolution."""
+
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+
+        def forward(self, x):
+            return torch.relu(self.norm(self.conv(x)) + x)
+
+    made = forward(Residual(), torch.empty(2, 8, 4, 4), fused=True)
+    (layer,) = made.layers()
+    assert layer.name == "conv"
+    assert layer.bytes_per_sample == 4 * 128 * 2
+    assert layer.bytes_fixed == 4 * (8 * 8 * 9 + 4 * 8)
+    assert forward(Residual(), torch.empty(2, 8, 4, 4)).bytes_per_sample.sum() == 4 * 128 * (2 + 2 + 3 + 2)
+
+
+def test_cross_entropy_reads_logits_and_writes_their_gradient():
+    """16 bits in and out, 32 bits kept: of the log-probabilities the loss needs one each, its gradient only shapes."""
+    module = nn.Linear(4, 1000, bias=False)
+
+    def loss(out):
+        return nn.functional.cross_entropy(out.float(), torch.zeros(out.shape[0], dtype=torch.long))
+
+    made = trace(module, torch.empty(2, 4), mode="train", precision="fp16", loss=loss, fused=True)
+    kept = sum(q for layer, q in zip(made.layer, made.bytes_per_sample, strict=True) if layer == "loss")
+    assert kept == pytest.approx(1000 * (2 + 4 + 4 + 2), rel=0.01)
+
+
 def test_fusion_saves_what_backward_needs():
     chain = nn.Sequential(nn.Linear(12, 12), nn.SiLU(), nn.Sigmoid(), nn.Linear(12, 12))
     eager, fused = (training(chain, torch.empty(4, 12), fused=fused) for fused in (False, True))
@@ -215,8 +246,9 @@ def test_fusion_saves_what_backward_needs():
     for layer, one, other in zip(eager.layer, eager.bytes_per_sample, fused.bytes_per_sample, strict=True):
         saved[layer] += (one - other) / 48
     # SiLU keeps its input and Sigmoid its result: between them one write and one read in forward, and the same in
-    # backward; the sums that give the biases' gradients are fused with what makes the gradients.
-    assert saved == {"0": 1, "1": 2, "2": 2, "3": 1, "loss": 4}
+    # backward; the sums that give the biases' gradients are fused with what makes the gradients. The loss reads its
+    # input once each way, and writes its gradient.
+    assert saved == {"0": 1, "1": 2, "2": 2, "3": 1, "loss": 6}
 
 
 def test_dropout_is_off():
