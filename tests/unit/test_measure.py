@@ -168,15 +168,16 @@ def test_calibrated_times_of_a_small_network_hold_at_other_batches(one_thread):
         return torch.zeros(batch, 3, 64, 64)
 
     made = traced(network, inputs, name="small-cnn", precision="fp32")
-    here = measure_resource(backend="torch", device="cpu", precisions=["fp32"])
-    fitted, unseen = (
-        measure_workload(network, inputs, made, batches, resource=here.name, device="cpu", runs=15)
-        for batches in ([1, 4, 16, 64], [2, 8, 32])
-    )
-    resource = calibrate(fitted, here, made).apply(here)
-    tau = launch_time(resource, made)
-    errors = {row.batch: tau.at(row.batch) / row.seconds - 1 for row in unseen}
-    print(errors)
+    here = measure_resource(backend="torch", device="cpu", precisions=["fp32"], name="here")
+    # Three rounds over all batches, of which the shortest times count: other programs come and go.
+    times = {}
+    for batch in 3 * [1, 2, 4, 8, 16, 24, 32]:
+        (found,) = measure_workload(network, inputs, made, [batch], resource=here.name, device="cpu", runs=5)
+        times[batch] = min(times.get(batch, found.time), found.time)
+    rows = [("here", made.name, batch, times[batch]) for batch in (1, 4, 16, 32)]
+    tau = launch_time(calibrate(rows, here, made).apply(here), made)
+    errors = {batch: tau.at(batch) / times[batch] - 1 for batch in (2, 8, 24)}
+    print(errors)  # for those who ask with -s
     assert max(map(abs, errors.values())) <= 0.3, errors
 
 
