@@ -54,12 +54,12 @@ def nondominated_choices(problem: Problem, peaks: Mapping[str, float], margin: f
     kept_choices: list[tuple[list[int], list[int], float]] = []
     for types, counts in _blocks(problem, names):
         rates = np.column_stack([(worth[types] * counts).sum(axis=1) for worth in (price, peak)])
-        hopeful = ~_dominated(rates * table.at_least(types, counts)[:, None], kept, margin)
+        hopeful = ~_dominated(rates * problem.paid(table.at_least(types, counts))[:, None], kept, margin)
         types, counts, rates = types[hopeful], counts[hopeful], rates[hopeful]
         span = table.shortest(types, counts)
         fits = np.isfinite(span)
         types, counts, span = types[fits], counts[fits], span[fits]
-        values = rates[fits] * span[:, None]
+        values = rates[fits] * problem.paid(span)[:, None]
         best = _nondominated(values, margin)
         merged = np.vstack([kept, values[best]])
         kept_choices += [(types[k].tolist(), counts[k].tolist(), float(span[k])) for k in best]

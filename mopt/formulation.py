@@ -62,7 +62,7 @@ def build_covering(problem: Problem, most: Mapping[Pair, int] | None = None) -> 
     m.cover = pyo.Constraint(m.DEMANDS, rule=rule)
     for pair, units in (most or {}).items():
         m.dedicated[pair].setub(units)
-    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: problem.time_limit * m.units[i])
+    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: problem.paid(problem.time_limit) * m.units[i])
     add_limits(m, problem)
     add_objectives(m, problem)
     return m
@@ -162,21 +162,31 @@ def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
 
 
 def add_reserved(m: pyo.ConcreteModel, problem: Problem) -> None:
-    """u_i = T·n_i: the whole period is paid."""
+    """u_i = T·n_i: the whole period is paid; with start-up s and minimum M: u_i = max(T + s, M)·n_i."""
     add_launches(m, problem)
-    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: problem.time_limit * m.units[i])
+    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: problem.paid(problem.time_limit) * m.units[i])
 
 
 def add_per_use(m: pyo.ConcreteModel, problem: Problem) -> None:
-    """u_i = Σ_r (t_ir + o_i·n_ir): computing and overhead are paid."""
+    """u_i = Σ_r u_ir with u_ir = t_ir + (o_i + s)·n_ir: computing, overhead and start-up are paid.
+
+    With a minimum M, u_ir ≥ t_ir + (o_i + s)·n_ir and u_ir ≥ M·n_ir: what is least when units share t_ir evenly.
+    """
     add_launches(m, problem)
-
+    used = pyo.Expression(
+        m.PAIRS,
+        rule=lambda m, i, r: m.busy[i, r] + (problem.by_name[i].unit_overhead + problem.startup) * m.dedicated[i, r],
+    )
+    m._used = used
+    if problem.minimum_billing:
+        m._paid = pyo.Var(m.PAIRS, bounds=(0, None))
+        T, least = problem.time_limit, problem.minimum_billing
+        m.paid_as_used = pyo.Constraint(m.PAIRS, rule=lambda m, *pair: m._paid[pair] >= m._used[pair] / T)
+        m.paid_at_least = pyo.Constraint(m.PAIRS, rule=lambda m, *pair: m._paid[pair] >= least / T * m.dedicated[pair])
+        used = pyo.Expression(m.PAIRS, rule=lambda m, *pair: T * m._paid[pair])
+        m._billed = used
     serves = problem.serves
-
-    def rule(m: pyo.ConcreteModel, i: str) -> object:
-        return sum(m.busy[i, r] for r in serves[i]) + problem.by_name[i].unit_overhead * m.units[i]
-
-    m.billed = pyo.Expression(m.RESOURCES, rule=rule)
+    m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(used[i, r] for r in serves[i]))
 
 
 def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
@@ -227,11 +237,12 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
 
     n_ir·S ≥ o_i·n_ir + α_irp·c_ir·n_ir + γ_irp·b_ir for all p. The product is linear in s_irnc = S·y_irnc, which
     Σ_nc s_irnc ≤ S, s_irnc ≤ T·y_irnc and S − Σ_nc s_irnc ≤ T·(1 − Σ_nc y_irnc) make exact: the convex hull of the
-    choices of each pair.
+    choices of each pair. With start-up s and minimum M, S + s is what stands for S: s is part of each unit's overhead,
+    and M ≤ S + s ≤ T + s.
     """
-    T = problem.time_limit
-    m._span = pyo.Var(bounds=(0, 1))
-    m.elapsed = pyo.Expression(expr=T * m._span)
+    T = problem.time_limit + problem.startup
+    m._span = pyo.Var(bounds=(problem.minimum_billing / T, 1))
+    m.elapsed = pyo.Expression(expr=T * m._span - problem.startup)
     m._paid = pyo.Var(m._CHOICES, bounds=(0, 1))
     by_pair: dict[Pair, list[tuple[str, str, int, int]]] = {}
     for choice in m._CHOICES:
@@ -244,6 +255,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         m.PAIRS,
         rule=lambda m, i, r: m._span - sum(m._paid[choice] for choice in by_pair[i, r]) <= 1 - m._any[i, r],
     )
+    overhead = {i: problem.startup + problem.by_name[i].unit_overhead for i in m.RESOURCES}
     pieces = []
     taus = {}
     for i, r, c in m._LAUNCHES:
@@ -253,7 +265,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
     def rule(m: pyo.ConcreteModel, i: str, r: str, c: int, p: int) -> object:
         slope, intercept = taus[i, r, c].pieces[p]
         room = _room(problem, i, r, c)
-        full = problem.by_name[i].unit_overhead + c * intercept + slope * room
+        full = overhead[i] + c * intercept + slope * room
         paid = sum(n * m._paid[i, r, c, n] for _, _, q, n in by_pair[i, r] if q == c)
         return paid >= full / T * m._counted[i, r, c] - slope * room / T * m._room[i, r, c]
 
@@ -265,7 +277,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         m.PAIRS, rule=lambda m, i, r: T * sum(n * m._paid[i, r, c, n] for _, _, c, n in by_pair[i, r])
     )
     m.busy = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - problem.by_name[i].unit_overhead * m.dedicated[i, r]
+        m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - overhead[i] * m.dedicated[i, r]
     )
     serves = problem.serves
     m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m._billed[i, r] for r in serves[i]))

@@ -50,6 +50,7 @@ class Evaluator:
         self._price = {i: decimal(problem.by_name[i].price_per_hour) / 3600 for i in peaks}
         self._peak = {i: decimal(peak) for i, peak in peaks.items()}
         self._period = decimal(problem.time_limit)
+        self._startup, self._least = decimal(problem.startup), decimal(problem.minimum_billing)
 
     def worth(self, choice: Choice) -> Worth | None:
         """Exact objectives; None if the choice breaks a limit of the problem."""
@@ -60,7 +61,7 @@ class Evaluator:
                 return None
         elif not self._covers(choice):
             return None
-        paid = self._period if span is None else span
+        paid = self._paid(span)
         cost = sum((self._price[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
         rented = sum((self._peak[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
         return Worth(cost, rented, span) if self._within_limits(choice, cost) else None
@@ -112,7 +113,7 @@ class Evaluator:
             launches=launches,
             batch=batch,
             busy=busy,
-            billed={i: n * period for i, n in units.items()},
+            billed={i: n * float(self._paid(worth.span)) for i, n in units.items()},
             memory=memory,
             cost=float(worth.cost),
             cost_per_hour=float(sum((self._price[i] * n for i, n in units.items()), Fraction(0)) * 3600),
@@ -121,6 +122,10 @@ class Evaluator:
             time_limit=problem.time_limit,
             notes=notes,
         )
+
+    def _paid(self, span: Fraction | None) -> Fraction:
+        """Seconds that are paid of each unit."""
+        return max((self._period if span is None else span) + self._startup, self._least)
 
     # -- Limits ------------------------------------------------------------------------------------------------------
 

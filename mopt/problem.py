@@ -6,20 +6,23 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
 from mopt.calibration import Calibrated, Calibration
 from mopt.calibration_files import load_calibration
 from mopt.errors import Fault, InputError
 from mopt.record import pack, record, unpack
-from mopt.resource import Count, Positive, Resource
+from mopt.resource import Count, NonNegative, Positive, Resource
 from mopt.roofline import launch_time
 from mopt.service import BatchLimit, Service, batch_limit
 from mopt.workload import Workload
 
 Billing = Literal["reserved", "per_use", "elapsed"]
+Seconds = TypeVar("Seconds", float, npt.NDArray[np.float64])
 
 ELAPSED_MAX_UNITS = 16
 ELAPSED_MAX_LAUNCHES = 4
@@ -109,6 +112,11 @@ class Problem:
     calibration : "auto" or Calibration, optional
         Efficiencies and host times of resources that bring none of their own, by workload: the shipped ones, or what
         `calibrate` made. Default: none, times are the roofline bound. Utilization is relative to the true peak anyway.
+    startup : float
+        Seconds of each unit that are paid before it computes: on top of the period and of its `unit_overhead`.
+    minimum_billing : float
+        Seconds that are paid of each unit at least (60, 3600, ...). Not with whole launches of per_use, which units
+        can't share evenly, nor where it takes up all of an elapsed period: that is reserved.
 
     Raises
     ------
@@ -131,6 +139,8 @@ class Problem:
     quotas: tuple[Quota, ...] = ()
     utilization: Literal["compute", "bandwidth", "memory"] = "compute"
     calibration: Calibration | Literal["auto"] | None = None
+    startup: NonNegative = 0.0
+    minimum_billing: NonNegative = 0.0
 
     @field_validator("resources", mode="before")
     @classmethod
@@ -168,6 +178,10 @@ class Problem:
     def launches_per_unit(self) -> int | None:
         """The most launches of a unit in a period; None: any number."""
         return self.max_launches or (ELAPSED_MAX_LAUNCHES if self.billing == "elapsed" else None)
+
+    def paid(self, seconds: Seconds) -> Seconds:
+        """Seconds that are paid of a unit in use for `seconds`, a number or an array of them."""
+        return cast("Seconds", np.maximum(seconds + self.startup, self.minimum_billing))
 
     @cached_property
     def by_name(self) -> dict[str, Resource]:
@@ -346,6 +360,12 @@ def _contradictions(problem: Problem) -> Iterable[Fault]:
             yield fault("workload", None, "a Workload, or demands")
         if problem.samples is None:
             yield fault("samples", None, "a number greater than 0")
+    if problem.minimum_billing and problem.billing == "per_use" and problem.whole:
+        allowed = "per_use billing needs launches='rate' for it: units can't share whole launches evenly"
+        yield fault("minimum_billing", problem.minimum_billing, allowed)
+    if problem.billing == "elapsed" and problem.minimum_billing >= problem.time_limit + problem.startup:
+        allowed = "must be less than time_limit + startup, else every unit costs the same: use billing='reserved'"
+        yield fault("minimum_billing", problem.minimum_billing, allowed)
     for name, count in Counter(demand.name for demand in problem.demands).items():
         if count > 1:
             yield fault("demands", name, "workload names must be unique")
@@ -393,6 +413,9 @@ def _assumptions(problem: Problem) -> Iterable[str]:
         count = len({pair[0] for pair in problem.services if problem.calibrated[pair].mark == mark})
         if count:
             yield f"times of {count} resources are {text}"
+    optional = {"start-up time (startup = 0 s)": problem.startup, "minimum (minimum_billing = 0 s)": problem.minimum_billing}
+    if absent := [text for text, seconds in optional.items() if not seconds]:
+        yield f"what is paid has no {' and no '.join(absent)}"
     if any(d.workload.mode == "training" for d in problem.demand_by_name.values()):
         free = [name for name in problem.unit_limits if problem.by_name[name].unit_overhead == 0]
         if free:

@@ -12,8 +12,8 @@
     "AWS/us-east-1/p5.48xlarge" = 2
 
 At the top may also stand `latency_limit` (s), `billing`, `launches`, `max_launches`, `max_types`, `budget` ($ per
-period), `utilization` and `calibration` ("auto", the path of a calibration file, or a table with its content), as in
-`Problem`. `[min_units]` is spelt like `[max_units]`; each `[[quotas]]` table has
+period), `utilization`, `startup` and `minimum_billing` (s) and `calibration` ("auto", the path of a calibration file, or
+a table with its content), as in `Problem`. `[min_units]` is spelt like `[max_units]`; each `[[quotas]]` table has
 `max_units` and `provider`, `region`, `accelerator` or several of these. For several workloads there is one
 `[[demands]]` table each, with `workload`, `samples` and, if wanted, `latency_limit`, instead of those three at the top.
 
@@ -55,7 +55,7 @@ Units = Annotated[int, Field(ge=0)]
 _HEAD = "problem"
 # What goes from a file to the problem as it is.
 _PLAIN = ("time_limit", "samples", "latency_limit", "billing", "launches", "max_launches", "max_types", "budget",
-          "utilization")
+          "utilization", "startup", "minimum_billing")
 _UNITS_BY_NAME: TypeAdapter[dict[str, int]] = TypeAdapter(dict[str, Units], config=ConfigDict(strict=True))
 
 
@@ -106,6 +106,8 @@ class _HeadTable(TomlTable):
     budget: Positive | None = None
     utilization: Literal["compute", "bandwidth", "memory"] = "compute"
     calibration: CalibrationEntry = None
+    startup: NonNegative = 0.0
+    minimum_billing: NonNegative = 0.0
     catalog: Any = None
     resources: list[Any] = Field(default_factory=list)
     max_units: Any = None

@@ -13,7 +13,7 @@ import pyomo.environ as pyo
 from pyomo.repn import generate_standard_repn
 
 from mopt.linear_model import Vector
-from mopt.plan import Choice, Evaluator, Worth
+from mopt.plan import Choice, Evaluator, Worth, decimal
 from mopt.point import Plan
 from mopt.problem import Problem
 from mopt.session import Candidate
@@ -73,9 +73,10 @@ class ModelReader:
             span = None
             if problem.billing == "elapsed":
                 billed, units = self._values("billed", x), _total(choice.dedicated)
-                span = max((Fraction(billed[i] / n) for i, n in units.items() if n), default=Fraction(0))
-            worth = Worth(Fraction(objectives[0]), Fraction(0), span)
+                paid = max((Fraction(billed[i] / n) for i, n in units.items() if n), default=Fraction(0))
+                span = paid - decimal(problem.startup)
             evaluator = Evaluator(problem, dict.fromkeys(problem.unit_limits, 1.0))
+            worth = Worth(Fraction(objectives[0]), Fraction(0), span)
             return evaluator.plan(choice, worth, objectives[1], samples)
         return self._per_use(x, samples, objectives)
 
@@ -83,8 +84,9 @@ class ModelReader:
         """The fewest units that hold a per_use solution's samples and time; the solution's own where units cost."""
         problem, found = self._problem, {}
         samples, busy, own = (self._values(name, x) for name in ("samples", "busy", "dedicated"))
+        paid_for = problem.startup or problem.minimum_billing
         for pair, service in problem.services.items():
-            free = problem.by_name[pair[0]].unit_overhead == 0 and self._own_units
+            free = self._own_units and not (paid_for or problem.by_name[pair[0]].unit_overhead)
             need = max(samples[pair] / service.capacity, busy[pair] / service.available)
             found[pair] = max(0, math.ceil(need - 1e-6)) if free else round(own[pair])
         for i, least in problem.min_units.items():
@@ -100,12 +102,15 @@ class ModelReader:
         busy = {pair: t for pair, t in self._values("busy", x).items() if pair in dedicated and t > 0}
         several = len(problem.demand_by_name) > 1
         used = {pair: b for pair, b in samples.items() if pair in dedicated and b > 1e-9 * max(samples.values())}
+        if problem.minimum_billing:  # where that is what is paid, the solution's launches may take longer than they need
+            launches = {pair: sum(times for _, times in problem.services[pair].runs(b)) for pair, b in used.items()}
+            busy = {pair: problem.services[pair].busy(b) for pair, b in used.items()}
         batch = {pair: used[pair] / k for pair, k in launches.items() if pair in used}
         memory = {
             (i, r): float(problem.demand_by_name[r].workload.footprint(b / problem.services[i, r].step))
             for (i, r), b in batch.items()
         }
-        units = _total(dedicated)
+        units, billed = _total(dedicated), self._values("billed", x)
         whole = _exact_totals(problem, used)
         return Plan(
             units=units,
@@ -114,10 +119,7 @@ class ModelReader:
             launches=launches,
             batch=batch,
             busy=busy,
-            billed={
-                i: sum(busy.get(pair, 0.0) for pair in dedicated if pair[0] == i) + n * problem.by_name[i].unit_overhead
-                for i, n in units.items()
-            },
+            billed={i: billed[i] for i in units},
             memory=memory,
             cost=objectives[0],
             cost_per_hour=math.fsum(problem.by_name[i].price_per_hour * n for i, n in units.items()),

@@ -319,8 +319,9 @@ def test_assumptions_say_what_was_filled_in():
     assert "max_launches: 4 launches" in texts
     assert "max_units: 16 units of each of 1 resources" in texts
     assert "times of 1 resources are the ideal roofline bound" in texts
+    assert "what is paid has no start-up time (startup = 0 s) and no minimum (minimum_billing = 0 s)" in texts
     told = problem(
-        billing="elapsed", launches="whole", max_launches=2,
+        billing="elapsed", launches="whole", max_launches=2, startup=0.5, minimum_billing=0.25,
         resources=[dataclasses.replace(RESOURCE, max_units=3, compute_efficiency=0.5)],
     )
     assert told.assumptions == ()

@@ -31,6 +31,8 @@ max_launches = 3
 max_types = 2
 budget = 1.5
 utilization = "memory"
+startup = 0.25
+minimum_billing = 1.75
 
 [[resources]]
 name = "a"
@@ -116,6 +118,8 @@ def test_reads_every_field(written):
         min_units={"a": 1},
         quotas=(Quota(12, "X", "r", "A"),),
         utilization="memory",
+        startup=0.25,
+        minimum_billing=1.75,
     )
 
 
@@ -220,7 +224,7 @@ def test_the_same_figures_in_either_unit(written):
 
 HEAD_KEYS = (
     "time_limit, samples, workload, latency_limit, demands, billing, launches, max_launches, max_types, budget, "
-    "utilization, calibration, catalog, resources, max_units, min_units, quotas"
+    "utilization, calibration, startup, minimum_billing, catalog, resources, max_units, min_units, quotas"
 )
 ABOVE_0 = "must be greater than 0"
 AT_LEAST_0 = "must be greater than or equal to 0"
@@ -521,6 +525,7 @@ def problems(draw):
         "min_units": draw(st.dictionaries(st.just(first.name), st.integers(0, 5))),
         "quotas": draw(st.lists(st.builds(Quota, st.integers(0, 9), st.just("X")), max_size=2)),
         "utilization": draw(st.sampled_from(["compute", "bandwidth", "memory"])),
+        "startup": draw(st.just(0.0) | positive),
     }
     several = draw(st.lists(demands, max_size=2, unique_by=lambda demand: demand.name))
     if several:
