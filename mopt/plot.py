@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -11,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axis import Axis
 from matplotlib.patches import Polygon
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from mopt import geometry
 from mopt.errors import Fault, InputError
 from mopt.geometry import ends_of
-from mopt.plot_labels import SMALL, fleet_text, short_names
+from mopt.plot_labels import SMALL, fleet_text, legend_above, literal, short_names
 from mopt.point import Point, Segment, reshape
 from mopt.problem import Problem
 from mopt.resource import Resource
@@ -39,6 +40,8 @@ _STYLES: tuple[tuple[str, str, str], ...] = (
 _FILLS = (("0.25", ""), ("0.85", "///"), ("0.55", ""), ("1.0", "..."), ("0.75", ""), ("0.95", "xxx"), ("0.4", "\\\\\\"))
 # With more steps than this in a picture the lines between them would blacken it.
 _MOST_STEPS = 60
+# Numbers on a horizontal axis, at most.
+_MOST_TICKS = 6
 
 
 def new_axes() -> Axes:
@@ -67,10 +70,10 @@ def draw_front(front: ParetoFront, ax: Axes | None = None) -> Axes:
         ax.plot(x, y, "o", color="black", markerfacecolor="white", markersize=size + 1, zorder=4, label="open end")
     _name_axes(front, ax)
     if front.points:
-        ax.plot(*front.knee().objectives, "D", color="black", fillstyle="none", markersize=12, zorder=5, label="knee")
+        ax.plot(*front.knee().objectives, "D", color="black", fillstyle="none", markersize=11, zorder=5, label="knee")
         lines = _label_ends(front, ax)
-        _shade(front, curves, ax, room=0.08 + 0.06 * lines)
-        ax.legend(fontsize=SMALL, loc="best", edgecolor="none", framealpha=1.0)
+        _shade(front, curves, ax, room=0.1 + 0.08 * lines)
+        legend_above(ax)
     return ax
 
 
@@ -157,24 +160,29 @@ def _explored(front: ParetoFront, start: float, end: float) -> bool:
 
 
 def _name_axes(front: ParetoFront, ax: Axes) -> None:
-    ax.set_xlabel(_label(front, 0))
-    ax.set_ylabel(_label(front, 1))
-    for axis, name in zip((ax.xaxis, ax.yaxis), front.names, strict=True):
-        _in_percent(axis, name)
+    _name_axis(front, 0, ax.xaxis)
+    _name_axis(front, 1, ax.yaxis)
 
 
-def _in_percent(axis: Axis, name: str) -> None:
-    if name == "utilization":
+def _name_axis(front: ParetoFront, k: int, axis: Axis, bound: str = "") -> None:
+    """Label an axis with objective `k`, and number it; powers of ten stand in the label."""
+    name = f"{literal(front.names[k])}{bound}"
+    if axis is axis.axes.xaxis:
+        axis.set_major_locator(MaxNLocator(_MOST_TICKS, steps=[1, 2, 2.5, 5, 10]))
+    if front.names[k] == "utilization":
         axis.set_major_formatter(PercentFormatter(1.0, symbol=""))
-
-
-def _label(front: ParetoFront, k: int) -> str:
-    name = front.names[k]
-    if name == "cost" and front.time_limit is not None:
-        return f"cost (\\$ per period of {front.time_limit:g} s)"
-    if name == "utilization":
-        return "utilization (% of rented peak)"
-    return f"{name} ({'minimised' if front.senses[k] == 1 else 'maximised'})"
+        axis.set_label_text(f"{name} (% of rented peak)")
+        return
+    largest = float(np.abs(front.values[:, k]).max(initial=0.0))
+    power = 0 if largest == 0.0 or 0.01 <= largest < 1e5 else 3 * math.floor(math.log10(largest) / 3)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 10.0**power:.10g}"))
+    factor = f"$10^{{{power}}}$" if power else ""
+    if front.names[k] == "cost" and front.time_limit is not None:
+        unit = f"{factor} \\$".strip()
+        axis.set_label_text(f"{name} ({unit} per period of {front.time_limit:g} s)")
+    else:
+        sense = "minimised" if front.senses[k] == 1 else "maximised"
+        axis.set_label_text(f"{name} ({f'{factor}, ' if factor else ''}{sense})")
 
 
 # -- Fleets along a front ----------------------------------------------------------------------------------------------
@@ -210,11 +218,11 @@ def draw_fleets(
         bottom = bottom + height
     ax.set_xlim(*((x[0], x[-1]) if x[0] < x[-1] else (x[-1], x[0])))
     ax.set_ylim(0, 1.05 * float(bottom.max()))
-    at = "at most" if front.senses[1] == 1 else "at least"
-    ax.set_xlabel(_label(front, 1).replace(front.names[1], f"{front.names[1]} of {at}", 1))
-    _in_percent(ax.xaxis, front.names[1])
-    ax.set_ylabel("units rented" if by == "units" else _label(front, 0))
-    if by == "units":
+    _name_axis(front, 1, ax.xaxis, " of at most" if front.senses[1] == 1 else " of at least")
+    if by == "cost":
+        _name_axis(front, 0, ax.yaxis)
+    else:
+        ax.set_ylabel("units rented")
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     handles, texts = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], texts[::-1], frameon=False, fontsize=SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -326,7 +334,7 @@ def compare(fronts: Sequence[ParetoFront], labels: Sequence[str], ax: Axes | Non
                 ax.plot(*curve.T, linestyle="-", linewidth=2.5, color=colour, zorder=2 + k)
         size = 5 if len(front) <= 40 else 3
         ax.plot(*front.values.T, marker, color=colour, markersize=size, zorder=2 + k)
-        ax.plot([], [], marker=marker, linestyle=line, color=colour, markersize=5, linewidth=1, label=label)
+        ax.plot([], [], marker=marker, linestyle=line, color=colour, markersize=5, linewidth=1, label=literal(label))
     _name_axes(fronts[0], ax)
-    ax.legend(frameon=False, fontsize=SMALL, loc="best")
+    legend_above(ax)
     return ax

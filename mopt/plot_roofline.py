@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -11,7 +12,15 @@ import numpy.typing as npt
 
 from mopt.errors import Fault, InputError
 from mopt.plot import new_axes
-from mopt.plot_labels import AROUND, SMALL, Label, place_labels, short_names
+from mopt.plot_labels import (
+    Label,
+    legend_above,
+    literal,
+    name_on_the_right,
+    place_labels,
+    plain_decades,
+    short_names,
+)
 from mopt.resource import Resource
 from mopt.roofline import launch_time
 from mopt.service import batch_limit
@@ -23,10 +32,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Floats = npt.NDArray[np.float64]
 
-_LEGEND: dict[str, Any] = {
-    "fontsize": SMALL, "title_fontsize": SMALL, "alignment": "left", "edgecolor": "none", "framealpha": 1.0
-}  # fmt: skip
 _LINES = ("-", "--", "-.", ":")
+_GREYS = ("0.3", "0.65", "0.0")
+_PIECES = ("--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -60,13 +68,16 @@ def plot_roofline(
     Raises
     ------
     InputError
-        No resource, a batch that isn't positive, or a resource without a peak at the precision of a workload.
+        No resource, no batch or one that isn't positive, or a resource without a peak at the precision of a workload.
     """
     machines, loads = _listed(resources), _listed(workloads)
-    faults = [Fault("", "plot_roofline", "batches", b, "must be a finite number greater than 0")
-              for b in batches if not 0 < b < math.inf]
+    faults = [*_unlike("resources", machines, Resource), *_unlike("workloads", loads, Workload)]
+    faults += [Fault("", "plot_roofline", "batches", b, "must be a finite number greater than 0")
+               for b in batches if not _positive(b)]
+    if not len(batches):
+        faults.append(Fault("", "plot_roofline", "batches", 0, "must be at least one"))
     if not machines:
-        faults.append(Fault("", "plot_roofline", "resources", 0, "must be at least one"))
+        faults.insert(0, Fault("", "plot_roofline", "resources", 0, "must be at least one"))
     if faults:
         raise InputError(faults)
     paths = [(k, w, r, _path(r, w, sorted(batches))) for k, w in enumerate(loads) for r in machines]
@@ -78,39 +89,42 @@ def plot_roofline(
     low, high = intensities.min() / 4.0, intensities.max() * 6.0
     ax = ax or new_axes()
 
+    ax.set_xscale("log")
+    ax.set_yscale("log")
     short = short_names([r.name for r in machines])
-    labels = []
-    # From the highest: of two close roofs the upper one's name goes above it, the lower one's below.
-    for k, (resource, precision, name) in enumerate(sorted(roofs, key=lambda roof: -(roof[0].peak(roof[1]) or 0.0))):
-        ridge = resource.ridge_point(precision)
-        x = np.array([low, ridge, high])
+    names, heights, styles = [], [], []
+    for k, (resource, precision, name) in enumerate(roofs):
+        x = np.array([low, resource.ridge_point(precision), high])
         y = [resource.attainable_flops(value, precision) / 1e12 for value in x]
-        line = _LINES[k % len(_LINES)]
-        ax.plot(x, y, line, color="0.35" if k < len(_LINES) else "0.6", linewidth=1.4, zorder=2)
-        labels.append(_roof_label(f"{short[resource.name]}{name}", x, y))
+        style: dict[str, Any] = {"linestyle": _LINES[k % len(_LINES)], "color": _GREYS[k // len(_LINES) % len(_GREYS)]}
+        ax.plot(x, y, linewidth=1.4, zorder=2, **style)
+        names.append(f"{short[resource.name]}{name}")
+        heights.append(y[-1])
+        styles.append(style | {"linewidth": 1.0})
     for k, _, _, path in paths:
         ax.plot(path[:, 1], path[:, 2] / 1e12, _MARKERS[k % len(_MARKERS)], linestyle="-", linewidth=0.8, color="black",
                 markersize=5, markerfacecolor="white" if k % 2 else "black", zorder=4)
     for k, workload in enumerate(loads):
-        ax.plot([], [], _MARKERS[k % len(_MARKERS)], color="black", markersize=5,
-                markerfacecolor="white" if k % 2 else "black", label=workload.name)
-    # A batch has the same intensity on every resource: its number stands at the fastest alone.
-    for k in range(len(loads)):
-        own = [path for j, *_, path in paths if j == k]
-        fastest = max(own, key=lambda path: float(path[-1, 2]), default=np.empty((0, 3)))
-        labels += [Label(f"{b:g}", [((x, y / 1e12), place) for place in AROUND]) for b, x, y in fastest]
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+        ax.plot([], [], _MARKERS[k % len(_MARKERS)], linestyle="none", color="black", markersize=5,
+                markerfacecolor="white" if k % 2 else "black", label=literal(workload.name))
     ax.set_xlim(low, high)
-    bottom, top = ax.get_ylim()
-    ax.set_ylim(bottom, top * 2.5)
+    plain_decades(ax.xaxis)
+    plain_decades(ax.yaxis)
     ax.set_xlabel("arithmetic intensity (FLOP/B)")
     ax.set_ylabel("performance of one unit (TFLOP/s)")
     if loads:
-        title = "number: samples per accelerator"
-        ax.legend(loc="upper left", title=title, **_LEGEND)
-    place_labels(ax, labels, [(x, y / 1e12) for *_, path in paths for _, x, y in path])
+        legend_above(ax, title="number: samples per accelerator")
+    name_on_the_right(ax, names, heights, styles)
+    place_labels(ax, list(_numbers(paths)), [(x, y / 1e12) for *_, path in paths for _, x, y in path])
     return ax
+
+
+def _numbers(paths: Sequence[tuple[int, Workload, Resource, Floats]]) -> Iterator[Label]:
+    """The batches of each workload: at its fastest resource if there is room, else at another."""
+    for workload in dict.fromkeys(k for k, *_ in paths):
+        own = sorted((path for k, *_, path in paths if k == workload), key=lambda path: -float(path[-1, 2]))
+        for batch in dict.fromkeys(float(b) for path in own for b in path[:, 0]):
+            yield Label(f"{batch:g}", [(x, y / 1e12) for path in own for b, x, y in path if b == batch])
 
 
 def _roofs(resource: Resource, precisions: Sequence[str | None]) -> list[tuple[Resource, str | None, str]]:
@@ -120,15 +134,6 @@ def _roofs(resource: Resource, precisions: Sequence[str | None]) -> list[tuple[R
         by_peak.setdefault(resource.peak(precision), []).append(precision)
     several = len(by_peak) > 1
     return [(resource, same[0], f" {'/'.join(map(str, same))}" if several else "") for same in by_peak.values()]
-
-
-def _roof_label(name: str, x: Floats, y: Sequence[float]) -> Label:
-    """Above or below the flat part, at its right end first; else above the slope."""
-    flat = [x[2] * (x[1] / x[2]) ** share for share in (0.0, 0.2, 0.4, 0.6)]
-    places = [((at, y[2]), ((-4.0, side), "right", va)) for at in flat for side, va in ((2.0, "bottom"), (-3.0, "top"))]
-    slope = [(x[0] * (x[1] / x[0]) ** share, y[0] * (y[1] / y[0]) ** share) for share in (0.85, 0.6, 0.4, 0.2)]
-    places += [(at, ((-4.0, 2.0), "right", "bottom")) for at in slope]
-    return Label(name, places, needed=True)
 
 
 def _path(resource: Resource, workload: Workload, batches: Sequence[float]) -> Floats:
@@ -165,8 +170,11 @@ def plot_launch_time(
     Raises
     ------
     InputError
-        If the resource can't run the workload at all.
+        If the resource can't run the workload at all, or for a latency limit that isn't positive.
     """
+    if latency_limit is not None and not _positive(latency_limit):
+        allowed = "must be a finite number greater than 0"
+        raise InputError([Fault("", "plot_launch_time", "latency_limit", latency_limit, allowed)])
     limit = batch_limit(resource, workload, latency_limit=latency_limit)
     if limit.batch <= 0:
         raise InputError(f"resource {resource.name!r} can't run workload {workload.name!r}: {limit.reason}")
@@ -180,8 +188,9 @@ def plot_launch_time(
     ax = ax or new_axes()
     ax.plot(x, 1e3 * np.asarray(tau(x)), color="black", linewidth=2, zorder=3, label="launch time")
     shown = tau.restricted(low, high)
-    ends = (shown.pieces[0], shown.pieces[-1])
-    for (slope, intercept), line in zip(ends[: len(shown.pieces)], ("--", ":"), strict=False):
+    # Of many pieces only the first and the last: the kinks tell where the others are.
+    drawn = shown.pieces if len(shown.pieces) <= len(_PIECES) else (shown.pieces[0], shown.pieces[-1])
+    for (slope, intercept), line in zip(drawn, _PIECES, strict=False):
         ax.plot(x, 1e3 * (slope * x + intercept), line, color="0.45", linewidth=1.2, zorder=2,
                 label=_equation(slope, intercept))
     if kinks.size:
@@ -191,8 +200,10 @@ def plot_launch_time(
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(low, high)
-    times = 1e3 * np.array([tau.at(low), tau.at(high)])
-    ax.set_ylim(times[0] / 1.6, times[1] * 1.6)
+    times = 1e3 * np.array([tau.at(low), tau.at(high), latency_limit or 0.0])
+    ax.set_ylim(times[0] / 1.6, times.max() * 1.6)
+    plain_decades(ax.xaxis)
+    plain_decades(ax.yaxis)
     if not math.isinf(limit.batch):
         name = f"batch limit {limit.batch:g} ({limit.limit})"
         ax.axvline(limit.batch, color="0.3", linewidth=1, zorder=1, label=name)
@@ -203,8 +214,8 @@ def plot_launch_time(
     unit = "unit" if resource.accelerator_count == 1 else f"unit of {resource.accelerator_count} accelerators"
     ax.set_xlabel(f"batch (samples per launch of one {unit})")
     ax.set_ylabel("launch time (ms)")
-    title = f"{workload.name} on {short_names([resource.name])[resource.name]}"
-    ax.legend(loc="upper left", title=title, **_LEGEND)
+    title = f"{literal(workload.name)} on {short_names([resource.name])[resource.name]}"
+    legend_above(ax, title=title)
     return ax
 
 
@@ -214,4 +225,14 @@ def _equation(slope: float, intercept: float) -> str:
 
 
 def _listed(items: Item | Iterable[Item]) -> list[Item]:
-    return list(items) if isinstance(items, Iterable) else [items]
+    return list(items) if isinstance(items, Iterable) and not isinstance(items, str) else [items]
+
+
+def _unlike(field: str, items: Sequence[object], kind: type) -> Iterator[Fault]:
+    for item in items:
+        if not isinstance(item, kind):
+            yield Fault("", "plot_roofline", field, item, f"must be a {kind.__name__}")
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < math.inf
