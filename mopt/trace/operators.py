@@ -59,6 +59,17 @@ def added_product_flops(bias: Any, a: Any, b: Any, *args: Any, out_val: Any = No
     return product_flops(a, b)
 
 
+def trilinear_flops(
+    a: Any, b: Any, c: Any, a_new: Any, b_new: Any, c_new: Any, *args: Any, out_val: Any = None, **kwargs: Any
+) -> int:
+    """A multiply-add for each combination of indices of three operands, each with new dimensions of size 1."""
+    shapes = []
+    for operand, new in ((a, a_new), (b, b_new), (c, c_new)):
+        sizes = iter(operand.shape)
+        shapes.append([1 if k in new else next(sizes) for k in range(operand.dim() + len(new))])
+    return int(2 * prod(map(max, zip(*shapes, strict=True))))
+
+
 FLOPS: dict[str, Callable[..., int]] = {
     "convolution_backward": convolution_backward_flops,
     "_scaled_dot_product_flash_attention_for_cpu": attention_flops,
@@ -71,6 +82,7 @@ FLOPS: dict[str, Callable[..., int]] = {
     "_int_mm": product_flops,
     "addmv": added_product_flops,
     "_addmm_activation": added_product_flops,
+    "_trilinear": trilinear_flops,
 }
 
 
@@ -141,6 +153,9 @@ UNREAD: dict[str, int] = {
 # Of the first operand, as many elements as the result has.
 _GATHERS = _names("embedding index_select gather index _unsafe_index take take_along_dim")
 
+# Of the first operand, the rows that the second one lists.
+_ROWS = _names("_embedding_bag _embedding_bag_forward_only embedding_renorm_")
+
 # Of the first operand, in place: as many elements as the source (position) has; True: reads them too.
 _SCATTERS: dict[str, tuple[int, bool]] = {
     "index_put_": (2, True),
@@ -159,7 +174,7 @@ def rows_read(name: str, args: tuple[Any, ...], out: Any) -> int | None:
         return int(out.numel() * args[0].element_size())
     if name in ("nll_loss_forward", "nll_loss2d_forward"):
         return int(args[1].numel() * args[0].element_size())
-    if name in ("_embedding_bag", "_embedding_bag_forward_only"):
+    if name in _ROWS:
         return int(args[1].numel() * args[0][0].numel() * args[0].element_size())
     if name in _SCATTERS:
         source, reads = _SCATTERS[name]
@@ -169,7 +184,9 @@ def rows_read(name: str, args: tuple[Any, ...], out: Any) -> int | None:
 
 def rows_written(name: str, args: tuple[Any, ...]) -> int | None:
     """Bytes written to the first operand where an operator writes only some rows of it in place; else None."""
-    return _scattered(args, _SCATTERS[name][0]) if name in _SCATTERS else None
+    if name in _SCATTERS:
+        return _scattered(args, _SCATTERS[name][0])
+    return rows_read(name, args, None) if name == "embedding_renorm_" else None
 
 
 def _scattered(args: tuple[Any, ...], source: int) -> int:

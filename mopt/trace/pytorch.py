@@ -114,6 +114,8 @@ def _check(module: Any, mode: str, precision: str, optimizer: str | None, batche
             faults.append(Fault("", "trace", field, value, f"must be one of {', '.join(map(str, values))}"))
     if not isinstance(module, torch.nn.Module):
         faults.append(Fault("", "trace", "module", type(module).__name__, "must be a torch.nn.Module"))
+    elif any(torch.nn.parameter.is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+        faults.append(Fault("", "trace", "module", type(module).__name__, "must have parameters whose shapes are known"))
     if mode == "infer" and optimizer is not None:
         faults.append(Fault("", "trace", "optimizer", optimizer, "must be None for inference"))
     faults.extend(batch_faults(batches))
@@ -150,6 +152,9 @@ def _run(
         except _FAKE_FAILURES as error:
             text = "needs the values of a tensor, or has no rule for shapes alone"
             fault = Fault("", f"operator {recorder.latest}", "trace", type(error).__name__, text)
+            raise InputError([fault]) from error
+        except NotImplementedError as error:  # sparse gradients, higher-order operators
+            fault = Fault("", f"operator {recorder.latest}", "trace", MISSING, f"what follows can't be traced: {error}")
             raise InputError([fault]) from error
         except (RuntimeError, TypeError, ValueError, IndexError) as error:  # what modules raise on wrong arguments
             text = f"must suit the module, which raised {type(error).__name__}: {error}"
