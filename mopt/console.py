@@ -15,12 +15,13 @@ from rich.table import Table
 from mopt.catalog import Catalog
 from mopt.front import ParetoFront
 from mopt.geometry import ends_of
+from mopt.launch_table import LaunchTable
 from mopt.point import Plan, Point
 from mopt.problem import Problem
 from mopt.problem_files import ProblemFile
 from mopt.resource import Resource
-from mopt.roofline import PiecewiseLinear, launch_time
-from mopt.service import BatchLimit, batch_limit
+from mopt.roofline import PiecewiseLinear
+from mopt.service import BatchLimit, batch_limit, step_of, usable_times
 from mopt.workload import Workload
 
 # Of a table that is read by a program or a pager nothing may be cut off.
@@ -242,9 +243,14 @@ def print_roofline(
         return
     _say(f"peak {peak / 1e12:.4g} TFLOP/s, ridge point {resource.ridge_point(workload.precision):.4g} FLOP/B")
     _say(f"batch limit: {_limit_text(limit)}")
-    tau = launch_time(resource, workload)
-    _print_pieces(tau.restricted(g, limit.batch), g, limit.batch)
-    _print_batches(resource, workload, tau, limit.batch, peak)
+    tau = usable_times(resource, workload)
+    step = step_of(resource, workload)
+    if isinstance(tau, PiecewiseLinear):
+        _print_pieces(tau.restricted(step, limit.batch), step, limit.batch)
+        batches = _batches(step, limit.batch)
+    else:
+        batches = [float(b) for b in tau.batches if b <= limit.batch]
+    _print_batches(resource, workload, tau, batches, peak)
     if time_limit is not None:
         _say(_capacity(resource, workload, latency_limit, time_limit))
 
@@ -265,13 +271,15 @@ def _print_pieces(tau: PiecewiseLinear, low: float, high: float) -> None:
     _print(table)
 
 
-def _print_batches(resource: Resource, workload: Workload, tau: PiecewiseLinear, largest: float, peak: float) -> None:
-    g = resource.accelerator_count
+def _print_batches(
+    resource: Resource, workload: Workload, tau: PiecewiseLinear | LaunchTable, batches: Sequence[float], peak: float
+) -> None:
+    step = step_of(resource, workload)
     table = _table(("batch", "launch ms", "samples/s", "FLOP/B", "TFLOP/s as one layer", "TFLOP/s by layers",
                     "% of peak", "$ per 1e6 samples"))  # fmt: skip
-    for batch in _batches(g, largest):
+    for batch in batches:
         seconds, flops = tau.at(batch), float(workload.flops(batch))
-        traffic = g * workload.bytes_fixed + workload.bytes_per_sample * batch
+        traffic = step * float(workload.traffic(batch / step))
         intensity = flops / traffic if traffic else math.inf
         roof = min(resource.compute_efficiency * peak,
                    resource.bandwidth_efficiency * resource.memory_bandwidth * intensity)  # fmt: skip
@@ -312,7 +320,7 @@ def _capacity(resource: Resource, workload: Workload, latency_limit: float | Non
         return f"in a period of {time_limit:g} s: nothing, {whole.refusals[pair].reason}"
     peak = resource.peak(workload.precision) or math.inf
     used = float(workload.flops(service.capacity)) / (peak * time_limit)
-    launches = math.ceil(service.capacity / service.batch_limit)
+    launches = round(sum(times for _, times in service.runs(service.capacity)))
     return (
         f"in a period of {time_limit:g} s a unit does {service.capacity:.0f} samples in {launches} whole "
         f"launch{'es' * (launches != 1)} ({100 * used:.2f} % of its peak), or {rate.services[pair].capacity:.6g} "

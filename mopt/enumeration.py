@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from mopt.launch_table import FITS
 from mopt.plan import Choice
 from mopt.problem import Demand, Problem
-from mopt.roofline import FITS
-from mopt.service import Service
+from mopt.service import UnitService
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -127,7 +127,7 @@ class _Table:
         self._samples = demand.samples * (1 - 1e-12)
         latest = problem.time_limit * (1 + FITS)
         services = [problem.services[i, demand.name] for i in names]
-        overheads = [problem.by_name[i].unit_overhead for i in names]
+        overheads = [service.overhead for service in services]
         self._curves = [_curves(s, o, demand.samples) for s, o in zip(services, overheads, strict=True)]
         self._earliest = np.array([curves[0][0][0] for curves in self._curves])
         grid = {0.0, latest}
@@ -174,15 +174,13 @@ class _Table:
         return total
 
 
-def _curves(service: Service, overhead: float, samples: float) -> list[Curve]:
+def _curves(service: UnitService, overhead: float, samples: float) -> list[Curve]:
     """For each number of launches: samples done by S, as breakpoints (times, samples)."""
     curves = []
-    for c in service.launch_counts(samples):
-        most = min(c * service.batch_limit, service.capacity)
-        pieces = service.tau.restricted(0.0, most / c).pieces
-        inner = [c * (a[1] - b[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(pieces)]
-        breaks = np.array([0.0, *[b for b in inner if 0 < b < most], most])
-        curves.append((overhead + c * np.asarray(service.tau(breaks / c)), breaks))
+    for mode in service.modes(samples):
+        inner = [(a[1] - b[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(mode.pieces)]
+        breaks = np.array([0.0, *[b for b in inner if 0 < b < mode.most], mode.most])
+        curves.append((overhead + np.array([mode.time(b) for b in breaks]), breaks))
     return curves
 
 
@@ -202,7 +200,8 @@ def _breaks(curves: list[Curve]) -> Floats:
 def _crossings(curves: list[Curve], breaks: Floats) -> list[float]:
     """Times at which one number of launches overtakes another."""
     found: list[float] = []
-    for one, other in itertools.combinations(curves, 2):
+    rising = [curve for curve in curves if curve[0][0] < curve[0][-1]]  # others jump at once
+    for one, other in itertools.combinations(rising, 2):
         gap = _done(one, breaks) - _done(other, breaks)
         k = np.flatnonzero(gap[:-1] * gap[1:] < 0)
         found += (breaks[k] + (breaks[k + 1] - breaks[k]) * gap[k] / (gap[k] - gap[k + 1])).tolist()

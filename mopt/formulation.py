@@ -8,11 +8,13 @@ works on is scaled: samples as shares of the demand, times as shares of the peri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyomo.environ as pyo
 
 from mopt.problem import Problem
 from mopt.ratio import Ratio
+from mopt.roofline import PiecewiseLinear
 from mopt.shortfall import check_servable
 
 Pair = tuple[str, str]
@@ -118,15 +120,11 @@ def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
 
     Any (k, b) with batches between 1 and b̄ is a mixture of launches of just these two. The rows are written in the
     samples done in either kind, as shares of B_r: their coefficients are times to serve the whole demand at a batch.
+    Launches of a table are mixtures of its points, k_irb at each batch b, which needn't be convex: Σ_b b·k_irb samples,
+    t_ir ≥ Σ_b τ_ir(b)·k_irb; whole launches may be padded, so that they do no more samples than Σ_b b·k_irb.
     """
-    corners, pieces = {}, []
-    for (i, r), service in problem.services.items():
-        tau = service.tau.restricted(1, service.batch_limit)
-        corners[i, r] = [
-            (1 / batch, [slope + intercept / batch for slope, intercept in tau.pieces])
-            for batch in sorted({1.0, service.batch_limit})
-        ]
-        pieces += [(i, r, p) for p in range(len(tau.pieces))]
+    corners = {pair: service.corners() for pair, service in problem.services.items()}
+    pieces = [(*pair, p) for pair, found in corners.items() for p in range(len(found[0].seconds))]
     m._CORNERS = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in corners.items() for c in range(len(found))])
     m._part = pyo.Var(m._CORNERS, bounds=(0, None))
     m._time = pyo.Var(m.PAIRS, bounds=(0, None))
@@ -134,9 +132,18 @@ def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
         m.PAIRS, rule=lambda m, i, r: m._share[i, r] == sum(m._part[i, r, c] for c in range(len(corners[i, r])))
     )
 
+    whole_points = [key for key in m._CORNERS if problem.whole and problem.services[key[:2]].tabulated]
+    m._POINTS = pyo.Set(dimen=3, initialize=whole_points)
+    m._point = pyo.Var(m._POINTS, domain=pyo.NonNegativeIntegers)
+
+    def at_corner(m: pyo.ConcreteModel, i: str, r: str, c: int) -> Any:
+        return problem.demand_by_name[r].samples * corners[i, r][c].launches * m._part[i, r, c]
+
+    m._padded = pyo.Constraint(m._POINTS, rule=lambda m, *key: at_corner(m, *key) <= m._point[key])
+
     def launched(m: pyo.ConcreteModel, i: str, r: str) -> object:
-        samples = problem.demand_by_name[r].samples
-        return samples * sum(launches * m._part[i, r, c] for c, (launches, _) in enumerate(corners[i, r]))
+        counts = range(len(corners[i, r]))
+        return sum(m._point[i, r, c] if (i, r, c) in m._POINTS else at_corner(m, i, r, c) for c in counts)
 
     if problem.whole:
         m.launches = pyo.Var(m.PAIRS, domain=pyo.NonNegativeIntegers)
@@ -150,8 +157,13 @@ def add_launches(m: pyo.ConcreteModel, problem: Problem) -> None:
         m.launches = pyo.Expression(m.PAIRS, rule=launched)
 
     def roof(m: pyo.ConcreteModel, i: str, r: str, p: int) -> object:
-        scale = problem.demand_by_name[r].samples / problem.time_limit
-        return m._time[i, r] >= sum(scale * times[p] * m._part[i, r, c] for c, (_, times) in enumerate(corners[i, r]))
+        scale, T = problem.demand_by_name[r].samples / problem.time_limit, problem.time_limit
+        return m._time[i, r] >= sum(
+            corner.seconds[p] / corner.launches / T * m._point[i, r, c]
+            if (i, r, c) in m._POINTS
+            else scale * corner.seconds[p] * m._part[i, r, c]
+            for c, corner in enumerate(corners[i, r])
+        )
 
     m.roof = pyo.Constraint(pieces, rule=roof)
     m.period = pyo.Constraint(
@@ -175,7 +187,7 @@ def add_per_use(m: pyo.ConcreteModel, problem: Problem) -> None:
     add_launches(m, problem)
     used = pyo.Expression(
         m.PAIRS,
-        rule=lambda m, i, r: m.busy[i, r] + (problem.by_name[i].unit_overhead + problem.startup) * m.dedicated[i, r],
+        rule=lambda m, i, r: m.busy[i, r] + (problem.services[i, r].overhead + problem.startup) * m.dedicated[i, r],
     )
     m._used = used
     if problem.minimum_billing:
@@ -193,10 +205,10 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
     """Each pair runs n units with c launches each: one binary y_irnc per choice; samples are room less what is left.
 
     Σ_nc y_irnc ≤ 1; n_ir = Σ n·y_irnc; b_ir = Σ_c (B_irc·Σ_n n·y_irnc − σ_irc) with B_irc = min(c·b̄_ir, W_ir, B_r)
-    and σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir.
+    and σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir. Of a table, c stands for a choice of
+    launches instead, the quickest for some total B_irc.
     """
-    demands = problem.demand_by_name
-    choices = {(i, r): s.launch_counts(demands[r].samples) for (i, r), s in problem.services.items()}
+    choices = {pair: range(1, len(modes) + 1) for pair, modes in problem.modes.items()}
     m._LAUNCHES = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in choices.items() for c in found])
     m._CHOICES = pyo.Set(
         dimen=4,
@@ -228,8 +240,7 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
 
 def _room(problem: Problem, i: str, r: str, c: int) -> float:
     """The most samples that a unit can do in c launches."""
-    service = problem.services[i, r]
-    return min(c * service.batch_limit, service.capacity, problem.demand_by_name[r].samples)
+    return min(problem.modes[i, r][c - 1].most, problem.demand_by_name[r].samples)
 
 
 def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
@@ -255,29 +266,32 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         m.PAIRS,
         rule=lambda m, i, r: m._span - sum(m._paid[choice] for choice in by_pair[i, r]) <= 1 - m._any[i, r],
     )
-    overhead = {i: problem.startup + problem.by_name[i].unit_overhead for i in m.RESOURCES}
+    overhead = {pair: problem.startup + service.overhead for pair, service in problem.services.items()}
     pieces = []
     taus = {}
     for i, r, c in m._LAUNCHES:
-        taus[i, r, c] = problem.services[i, r].tau.restricted(0, _room(problem, i, r, c) / c)
+        taus[i, r, c] = PiecewiseLinear(problem.modes[i, r][c - 1].pieces).restricted(0, _room(problem, i, r, c))
         pieces += [(i, r, c, p) for p in range(len(taus[i, r, c].pieces))]
 
     def rule(m: pyo.ConcreteModel, i: str, r: str, c: int, p: int) -> object:
         slope, intercept = taus[i, r, c].pieces[p]
         room = _room(problem, i, r, c)
-        full = overhead[i] + c * intercept + slope * room
+        full = overhead[i, r] + intercept + slope * room
         paid = sum(n * m._paid[i, r, c, n] for _, _, q, n in by_pair[i, r] if q == c)
         return paid >= full / T * m._counted[i, r, c] - slope * room / T * m._room[i, r, c]
 
     m.roof = pyo.Constraint(pieces, rule=rule)
     m.launches = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: sum(c * n * m._chosen[i, r, c, n] for _, _, c, n in by_pair[i, r])
+        m.PAIRS,
+        rule=lambda m, i, r: sum(
+            problem.modes[i, r][c - 1].launches * n * m._chosen[i, r, c, n] for _, _, c, n in by_pair[i, r]
+        ),
     )
     m._billed = pyo.Expression(
         m.PAIRS, rule=lambda m, i, r: T * sum(n * m._paid[i, r, c, n] for _, _, c, n in by_pair[i, r])
     )
     m.busy = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - overhead[i] * m.dedicated[i, r]
+        m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - overhead[i, r] * m.dedicated[i, r]
     )
     serves = problem.serves
     m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m._billed[i, r] for r in serves[i]))
@@ -337,10 +351,9 @@ def use_of(problem: Problem, i: str, r: str) -> float:
     if problem.utilization == "compute":
         return workload.flops_per_sample
     batch = service.batch_limit
-    accelerator_batch = batch / service.step
     if problem.utilization == "bandwidth":
-        return service.step * float(workload.traffic(accelerator_batch)) / batch
-    return service.step * float(workload.footprint(accelerator_batch)) * service.tau.at(batch) / batch
+        return service.step * float(workload.traffic(batch / service.step)) / batch
+    return problem.by_name[i].accelerator_count * service.memory_at(batch) * service.tau.at(batch) / batch
 
 
 def rented_of(problem: Problem, i: str) -> float:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from mopt.point import Plan
 from mopt.problem import Problem
 from mopt.service import even
+from mopt.table_service import Mode
 
 Pair = tuple[str, str]
 
@@ -21,7 +22,8 @@ class Choice:
     Attributes
     ----------
     dedicated : mapping of (resource, workload) to units
-    counts : mapping of (resource, workload) to launches of each unit (elapsed only)
+    counts : mapping of (resource, workload) to the place of each unit's mode, from 1 (elapsed only)
+        Of layers, that is its number of launches.
     """
 
     dedicated: Mapping[Pair, int]
@@ -98,9 +100,9 @@ class Evaluator:
             busy[pair] = math.fsum(times * service.tau.at(b) for b, times in runs)
             batch[pair] = samples[pair] / launches[pair]
             largest = max(b for b, _ in runs)
-            memory[pair] = float(problem.demand_by_name[r].workload.footprint(largest / service.step))
+            memory[pair] = service.memory_at(largest)
             heaviest = max(load for load, _ in loads_of_units)
-            slowest = max(slowest, problem.by_name[i].unit_overhead + service.busy(heaviest))
+            slowest = max(slowest, service.overhead + service.busy(heaviest))
         notes = problem.time_notes(launches)
         if worth.span is not None and slowest > period * (1 + 1e-9):
             excess = f"{slowest / period - 1:.2%} over the elapsed time of even shares"
@@ -160,8 +162,11 @@ class Evaluator:
         """Samples of all units of a pair, at most."""
         service, n = self.problem.services[pair], choice.dedicated[pair]
         if pair in choice.counts:
-            return n * min(service.capacity, choice.counts[pair] * service.batch_limit)
+            return n * self._mode(choice, pair).most
         return n * service.capacity
+
+    def _mode(self, choice: Choice, pair: Pair) -> Mode:
+        return self.problem.modes[pair][choice.counts[pair] - 1]
 
     def _room(self, choice: Choice, pair: Pair, span: Fraction | None) -> float:
         """Samples of all units of a pair in the time there is: what loads are shared in proportion to."""
@@ -171,17 +176,16 @@ class Evaluator:
 
     def _reach(self, choice: Choice, pair: Pair, span: Fraction) -> tuple[Fraction, Fraction]:
         """Samples that a pair's units do in `span`, and how fast that grows with it."""
-        n, c = choice.dedicated[pair], choice.counts[pair]
-        overhead = decimal(self.problem.by_name[pair[0]].unit_overhead)
+        n, overhead = choice.dedicated[pair], decimal(self.problem.services[pair].overhead)
         best, rate = Fraction(self._most(choice, pair)), Fraction(0)
-        pieces = [piece for piece in self.problem.services[pair].tau.pieces if piece[0] > 0]
+        pieces = [piece for piece in self._mode(choice, pair).pieces if piece[0] > 0]
         computing = float(span - overhead)
-        rough = [(computing - intercept * c) / slope for slope, intercept in pieces]
+        rough = [(computing - intercept) / slope for slope, intercept in pieces]
         # Floats tell which pieces may be the tightest; these are worked out exactly.
         close = min(rough, default=0.0) + 1e-9 * max(map(abs, rough), default=0.0)
         for (slope, intercept), estimate in zip(pieces, rough, strict=True):
             if estimate <= close:
-                samples = n * (span - overhead - Fraction(intercept) * c) / Fraction(slope)
+                samples = n * (span - overhead - Fraction(intercept)) / Fraction(slope)
                 if samples < best:
                     best, rate = samples, n / Fraction(slope)
         return best, rate
@@ -197,9 +201,8 @@ class Evaluator:
             return None
         span = max(
             (
-                decimal(self.problem.by_name[i].unit_overhead)
-                + choice.counts[i, r] * Fraction(self.problem.services[i, r].tau.at(0.0))
-                for i, r in used
+                decimal(self.problem.services[pair].overhead) + Fraction(self._mode(choice, pair).time(0.0))
+                for pair in used
             ),
             default=Fraction(0),
         )

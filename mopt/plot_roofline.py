@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mopt.errors import Fault, InputError
+from mopt.launch_table import LaunchTable
 from mopt.plot import new_axes
 from mopt.plot_labels import (
     Label,
@@ -22,8 +23,8 @@ from mopt.plot_labels import (
     short_names,
 )
 from mopt.resource import Resource
-from mopt.roofline import launch_time
-from mopt.service import batch_limit
+from mopt.roofline import PiecewiseLinear, launch_time
+from mopt.service import batch_limit, step_of, usable_times
 from mopt.workload import Workload
 
 if TYPE_CHECKING:
@@ -143,9 +144,11 @@ def _path(resource: Resource, workload: Workload, batches: Sequence[float]) -> F
     if largest.limit == "precision":
         raise InputError(f"resource {resource.name!r} {largest.reason}, workload {workload.name!r} needs one")
     fits = np.array([b for b in batches if g * b <= largest.batch], dtype=float)
-    tau = launch_time(resource, workload)
-    speed = np.asarray(workload.flops(g * fits)) / np.asarray(tau(g * fits))
-    return np.column_stack([fits, np.asarray(workload.arithmetic_intensity(fits)), speed])
+    if not fits.size:
+        return np.empty((0, 3))
+    speed = np.asarray(workload.flops(g * fits)) / np.asarray(launch_time(resource, workload)(g * fits))
+    held = g * fits / step_of(resource, workload)
+    return np.column_stack([fits, np.asarray(workload.arithmetic_intensity(held)), speed])
 
 
 def plot_launch_time(
@@ -178,29 +181,18 @@ def plot_launch_time(
     limit = batch_limit(resource, workload, latency_limit=latency_limit)
     if limit.batch <= 0:
         raise InputError(f"resource {resource.name!r} can't run workload {workload.name!r}: {limit.reason}")
-    tau, low = launch_time(resource, workload), float(resource.accelerator_count)
-    slopes, intercepts = np.array(tau.pieces).T
-    kinks = (intercepts[:-1] - intercepts[1:]) / (slopes[1:] - slopes[:-1])
-    last = float(kinks[-1]) if kinks.size else low
-    high = 3.0 * max(last, low) if math.isinf(limit.batch) else 2.5 * limit.batch
-    x = np.geomspace(low, high, 300)
-    kinks = kinks[(kinks > low) & (kinks < high)]
+    tau, low = usable_times(resource, workload), float(step_of(resource, workload))
     ax = ax or new_axes()
-    ax.plot(x, 1e3 * np.asarray(tau(x)), color="black", linewidth=2, zorder=3, label="launch time")
-    shown = tau.restricted(low, high)
-    # Of many pieces only the first and the last: the kinks tell where the others are.
-    drawn = shown.pieces if len(shown.pieces) <= len(_PIECES) else (shown.pieces[0], shown.pieces[-1])
-    for (slope, intercept), line in zip(drawn, _PIECES, strict=False):
-        ax.plot(x, 1e3 * (slope * x + intercept), line, color="0.45", linewidth=1.2, zorder=2,
-                label=_equation(slope, intercept))
-    if kinks.size:
-        count = f"{len(kinks)} kink{'s' * (len(kinks) != 1)} between {len(shown.pieces)} pieces"
-        ax.plot(kinks, 1e3 * np.asarray(tau(kinks)), "o", color="black", markerfacecolor="white", markersize=4,
-                zorder=4, label=count)
+    if isinstance(tau, LaunchTable):
+        high, longest = 2.5 * limit.batch, tau.times[-1]
+        _draw_table(ax, tau)
+    else:
+        high = _draw_pieces(ax, tau, low, limit.batch)
+        longest = tau.at(high)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(low, high)
-    times = 1e3 * np.array([tau.at(low), tau.at(high), latency_limit or 0.0])
+    times = 1e3 * np.array([tau.at(low), longest, latency_limit or 0.0])
     ax.set_ylim(times[0] / 1.6, times.max() * 1.6)
     plain_decades(ax.xaxis)
     plain_decades(ax.yaxis)
@@ -217,6 +209,35 @@ def plot_launch_time(
     title = f"{literal(workload.name)} on {short_names([resource.name])[resource.name]}"
     legend_above(ax, title=title)
     return ax
+
+
+def _draw_table(ax: Axes, tau: LaunchTable) -> None:
+    """The points, and the steps by which launches of fewer samples are padded."""
+    ax.step(tau.batches, 1e3 * np.array(tau.times), where="pre", color="black", linewidth=1, zorder=3)
+    ax.plot(tau.batches, 1e3 * np.array(tau.times), "o", color="black", markersize=4, zorder=4,
+            label=f"{len(tau.batches)} operating point{'s' * (len(tau.batches) != 1)}")
+
+
+def _draw_pieces(ax: Axes, tau: PiecewiseLinear, low: float, largest: float) -> float:
+    """The launch time and its pieces, and the end of the axis."""
+    slopes, intercepts = np.array(tau.pieces).T
+    kinks = (intercepts[:-1] - intercepts[1:]) / (slopes[1:] - slopes[:-1])
+    last = float(kinks[-1]) if kinks.size else low
+    high = 3.0 * max(last, low) if math.isinf(largest) else 2.5 * largest
+    x = np.geomspace(low, high, 300)
+    kinks = kinks[(kinks > low) & (kinks < high)]
+    ax.plot(x, 1e3 * np.asarray(tau(x)), color="black", linewidth=2, zorder=3, label="launch time")
+    shown = tau.restricted(low, high)
+    # Of many pieces only the first and the last: the kinks tell where the others are.
+    drawn = shown.pieces if len(shown.pieces) <= len(_PIECES) else (shown.pieces[0], shown.pieces[-1])
+    for (slope, intercept), line in zip(drawn, _PIECES, strict=False):
+        ax.plot(x, 1e3 * (slope * x + intercept), line, color="0.45", linewidth=1.2, zorder=2,
+                label=_equation(slope, intercept))
+    if kinks.size:
+        count = f"{len(kinks)} kink{'s' * (len(kinks) != 1)} between {len(shown.pieces)} pieces"
+        ax.plot(kinks, 1e3 * np.asarray(tau(kinks)), "o", color="black", markerfacecolor="white", markersize=4,
+                zorder=4, label=count)
+    return high
 
 
 def _equation(slope: float, intercept: float) -> str:

@@ -17,8 +17,8 @@ from mopt.calibration_files import load_calibration
 from mopt.errors import Fault, InputError
 from mopt.record import pack, record, unpack
 from mopt.resource import Count, NonNegative, Positive, Resource
-from mopt.roofline import launch_time
-from mopt.service import BatchLimit, Service, batch_limit
+from mopt.service import BatchLimit, UnitService, batch_limit, service_of, step_of
+from mopt.table_service import Mode
 from mopt.workload import Workload
 
 Billing = Literal["reserved", "per_use", "elapsed"]
@@ -230,20 +230,20 @@ class Problem:
         }
 
     @cached_property
-    def _served(self) -> dict[tuple[str, str], tuple[BatchLimit, Service | None]]:
+    def _served(self) -> dict[tuple[str, str], tuple[BatchLimit, UnitService | None]]:
         """Of each resource and demand: the largest batch, and what a unit can do. Offers share most of their figures."""
-        known: dict[object, tuple[BatchLimit, Service | None]] = {}
+        known: dict[object, tuple[BatchLimit, UnitService | None]] = {}
         served = {}
         for name in self.by_name:
             for demand in self.demand_by_name.values():
                 resource = self.calibrated[name, demand.name].resource
-                figures = (demand.name, *_figures(resource))
+                figures = (demand.name, demand.workload.measured(resource), *_figures(resource))
                 if figures not in known:
                     known[figures] = self._serve(resource, demand)
                 served[name, demand.name] = known[figures]
         return served
 
-    def _serve(self, resource: Resource, demand: Demand) -> tuple[BatchLimit, Service | None]:
+    def _serve(self, resource: Resource, demand: Demand) -> tuple[BatchLimit, UnitService | None]:
         limit = batch_limit(
             resource,
             demand.workload,
@@ -251,22 +251,26 @@ class Problem:
             time_limit=self.time_limit if self.whole else None,
             samples=demand.samples if self.whole else None,
         )
-        available = self.time_limit - resource.unit_overhead
-        if limit.batch <= 0 or available <= 0:
+        if limit.batch <= 0 or self.time_limit <= resource.unit_overhead:
             return limit, None
-        g = resource.accelerator_count
-        tau = launch_time(resource, demand.workload)
-        batch = min(limit.batch, LARGEST_BATCH * g)
-        return limit, Service(tau, g, batch, available, self.whole, self.launches_per_unit)
+        batch = min(limit.batch, LARGEST_BATCH * step_of(resource, demand.workload))
+        return limit, service_of(
+            resource, demand.workload, batch, self.time_limit, whole=self.whole, max_launches=self.launches_per_unit
+        )
 
     @cached_property
-    def services(self) -> dict[tuple[str, str], Service]:
+    def services(self) -> dict[tuple[str, str], UnitService]:
         """Of each resource and demand that it can serve, by names: launch time, batch limit, unit capacity."""
         return {
             pair: service
             for pair, (_, service) in self._served.items()
             if service is not None and self.by_name[pair[0]].max_units != 0
         }
+
+    @cached_property
+    def modes(self) -> dict[tuple[str, str], list[Mode]]:
+        """Of each of these, under elapsed billing: the ways to run its units equally."""
+        return {pair: service.modes(self.demand_by_name[pair[1]].samples) for pair, service in self.services.items()}
 
     @cached_property
     def refusals(self) -> dict[tuple[str, str], BatchLimit]:
@@ -328,6 +332,7 @@ def _figures(resource: Resource) -> tuple[object, ...]:
         resource.unit_overhead,
         resource.accelerator_count,
         resource.trains,
+        resource.link_bandwidth,
     )
 
 

@@ -32,7 +32,8 @@ class ModelReader:
     @cached_property
     def _rows(self) -> dict[str, dict[Any, Row]]:
         m = self._model
-        names = ("dedicated", "samples", "launches", "busy", "billed")
+        names = ["dedicated", "samples", "launches", "busy", "billed"]
+        names += ["_counted"] if self._problem.billing == "elapsed" else []
         return {name: {key: self._row(getattr(m, name)[key]) for key in getattr(m, name)} for name in names}
 
     def _row(self, expression: Any) -> Row:
@@ -56,12 +57,11 @@ class ModelReader:
         }
 
     def choice(self, x: Vector) -> Choice:
-        """Units, and launches per unit where these were chosen."""
+        """Units, and the mode of each where one was chosen."""
         whole = {pair: round(n) for pair, n in self._values("dedicated", x).items()}
         counts = {}
         if self._problem.billing == "elapsed":
-            launched = self._values("launches", x)
-            counts = {pair: round(launched[pair] / n) for pair, n in whole.items() if n}
+            counts = {(i, r): c for (i, r, c), n in self._values("_counted", x).items() if round(n)}
         return Choice(whole, counts)
 
     def plan(self, candidate: Candidate, objectives: tuple[float, float]) -> Plan:
@@ -86,7 +86,7 @@ class ModelReader:
         samples, busy, own = (self._values(name, x) for name in ("samples", "busy", "dedicated"))
         paid_for = problem.startup or problem.minimum_billing
         for pair, service in problem.services.items():
-            free = self._own_units and not (paid_for or problem.by_name[pair[0]].unit_overhead)
+            free = self._own_units and not (paid_for or service.overhead)
             need = max(samples[pair] / service.capacity, busy[pair] / service.available)
             found[pair] = max(0, math.ceil(need - 1e-6)) if free else round(own[pair])
         for i, least in problem.min_units.items():
@@ -107,8 +107,8 @@ class ModelReader:
             busy = {pair: problem.services[pair].busy(b) for pair, b in used.items()}
         batch = {pair: used[pair] / k for pair, k in launches.items() if pair in used}
         memory = {
-            (i, r): float(problem.demand_by_name[r].workload.footprint(b / problem.services[i, r].step))
-            for (i, r), b in batch.items()
+            pair: problem.services[pair].memory_at(b)
+            for pair, b in batch.items()
         }
         units, billed = _total(dedicated), self._values("billed", x)
         whole = _exact_totals(problem, used)

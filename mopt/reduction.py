@@ -10,20 +10,14 @@ some plan for every point of the front uses i only where all resources that repl
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from mopt.formulation import rented_of, use_of
 from mopt.problem import Problem
 from mopt.resource import Resource
-from mopt.service import Service
 from mopt.shortfall import check_servable
-
-_EPS = 1e-12
 
 
 def reduced(problem: Problem) -> tuple[Problem, dict[str, str]]:
@@ -102,16 +96,6 @@ def _replaces(problem: Problem, rented: Mapping[str, float], j: str, i: str) -> 
             return False
         if problem.billing == "reserved":
             continue
-        if a.unit_overhead > b.unit_overhead or ours.batch_limit < theirs.batch_limit or not _as_fast(ours, theirs):
+        if ours.overhead > theirs.overhead or ours.batch_limit < theirs.batch_limit or not ours.replaces(theirs):
             return False
     return True
-
-
-def _as_fast(ours: Service, theirs: Service) -> bool:
-    """Whether τ is nowhere longer than the other's on the batches that the other can run."""
-    low, high = 0.0 if theirs.whole else float(theirs.step), theirs.batch_limit
-    # Both are piecewise linear, so their difference is largest at an end or at a breakpoint of either.
-    pairs = (*itertools.pairwise(ours.tau.pieces), *itertools.pairwise(theirs.tau.pieces))
-    breaks = [(p[1] - q[1]) / (q[0] - p[0]) for p, q in pairs]
-    points = np.clip([low, *breaks, high], low, high)
-    return bool(np.all(np.asarray(ours.tau(points)) <= np.asarray(theirs.tau(points)) * (1 + _EPS)))

@@ -58,11 +58,13 @@ class Resource:
     trains : bool
         False for inference-only chips.
     network_bandwidth : float, optional
-        B/s between units.
+        B/s of a unit's network, to other units.
     source : str
         Where the figures come from.
     launch_overhead : float
         Time in s that the host adds to each launch, on top of what the roofs take.
+    link_bandwidth : float, optional
+        B/s that an accelerator sends to the others in its unit (one direction: NVLink, or else PCIe).
 
     Raises
     ------
@@ -89,6 +91,7 @@ class Resource:
     network_bandwidth: Positive | None = None
     source: str = ""
     launch_overhead: NonNegative = 0.0
+    link_bandwidth: Positive | None = None
 
     @field_validator("peak_flops", mode="before")
     @classmethod

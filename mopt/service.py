@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
+from mopt.communication import copies, missing_bandwidth
+from mopt.launch_table import FITS, LaunchTable
 from mopt.resource import Resource
-from mopt.roofline import FITS, PiecewiseLinear, launch_time, upper_envelope
+from mopt.roofline import PiecewiseLinear, is_tabulated, launch_time, memory_by_batch, table_points, unusable
+from mopt.table_service import Corner, Mode, TableService
 from mopt.workload import Workload
 
-Limit = Literal["", "precision", "training", "memory", "latency", "time", "samples", "units"]
+Limit = Literal[
+    "", "precision", "training", "parallelism", "link", "table", "memory", "latency", "time", "samples", "units"
+]
 
 
 class BatchLimit(NamedTuple):
@@ -37,7 +42,9 @@ def batch_limit(
 ) -> BatchLimit:
     """Largest batch of a unit that fits memory, latency, time and the samples there are.
 
-    A batch is a multiple of the unit's accelerators g; each accelerator holds its own copy of the weights.
+    A batch is a multiple of the unit's accelerators g, each of which holds its own copy of the weights; with a
+    parallelism, of the copies and of the parts of a launch. Where launch times are those of points, it is one of these,
+    and samples don't limit it: launches may be padded.
 
     Parameters
     ----------
@@ -46,21 +53,31 @@ def batch_limit(
     samples : float, optional
         Samples of a period; no batch is larger.
     """
-    g = resource.accelerator_count
     if workload.mode == "training" and not resource.trains:
         return BatchLimit(0, "training", "does inference only")
-    if resource.peak(workload.precision) is None:
-        known = ", ".join(resource.peak_flops) if isinstance(resource.peak_flops, dict) else ""
-        return BatchLimit(0, "precision", f"has no {workload.precision} peak (has {known})")
-    memory = resource.memory / g
-    footprint = upper_envelope((piece.per_sample, piece.fixed) for piece in workload.footprint_pieces)
-    largest = g * footprint.largest(memory)
-    if largest < g:
-        need = float(workload.footprint(1))
-        return BatchLimit(0, "memory", f"needs {rounded_up(need / 1e9)} GB for a batch of 1 on each accelerator, "
-                                       f"has {memory / 1e9:.4g} GB", need)
+    if fault := unusable(resource, workload):
+        return BatchLimit(0, cast("Limit", fault[0]), fault[1])
+    if missing := missing_bandwidth(resource, workload, exchange=False):
+        return BatchLimit(0, "link", missing)
+    step = step_of(resource, workload)
+    memory = resource.memory / resource.accelerator_count
+    tau = usable_times(resource, workload)
+    if isinstance(tau, LaunchTable):
+        need = min(held for _, _, held in table_points(resource, workload))
+        largest: float = tau.batches[-1] if tau.batches else 0
+    else:
+        footprint = memory_by_batch(resource, workload)
+        need = footprint.at(step)
+        largest = footprint.largest(memory)
+    if largest < step:
+        samples_each = step // copies(resource, workload)
+        what = f"a batch of {samples_each} on each accelerator" if workload.parallelism.degree == 1 else (
+            f"a batch of {samples_each} on each {workload.parallelism.degree} accelerators")
+        return BatchLimit(0, "memory", f"needs {rounded_up(need / 1e9)} GB for {what}, has {memory / 1e9:.4g} GB: "
+                                       f"{math.ceil(need - memory):,} B are missing", need)
     limits: list[tuple[float, Limit]] = [(largest, "memory")]
-    tau = launch_time(resource, workload)
+    if isinstance(tau, LaunchTable) and largest == max(b for b, _, _ in table_points(resource, workload)):
+        limits = [(largest, "table")]
     times: tuple[tuple[float | None, float, Limit], ...] = (
         (latency_limit, 0.0, "latency"),
         (time_limit, resource.unit_overhead, "time"),
@@ -69,19 +86,46 @@ def batch_limit(
         if bound is None:
             continue
         largest = tau.largest(bound - lost) if bound > lost else -math.inf
-        if largest < g:
-            need = lost + tau.at(g)
+        if largest < step:
+            need = lost + tau.at(step)
             included = f" and the overhead of {lost:.4g} s" if lost else ""
-            return BatchLimit(0, name, f"needs at least {rounded_up(need)} s for a launch of {g}{included}, "
+            return BatchLimit(0, name, f"needs at least {rounded_up(need)} s for a launch of {step}{included}, "
                                        f"{name}_limit is {bound:.4g} s", need)
         limits.append((largest, name))
     if samples is not None:
-        if samples < g:
-            return BatchLimit(0, "samples", f"takes at least {g} samples a launch (one per accelerator), "
-                                            f"the period has {samples:g}", g)
-        limits.append((samples, "samples"))
+        if samples < step:
+            each = "one per accelerator" if step == resource.accelerator_count else str(workload.parallelism)
+            return BatchLimit(0, "samples", f"takes at least {step} samples a launch ({each}), "
+                                            f"the period has {samples:g}", step)
+        if not isinstance(tau, LaunchTable):
+            limits.append((samples, "samples"))
     best, limit = min(limits, key=lambda item: item[0])
-    return BatchLimit(math.inf, "") if math.isinf(best) else BatchLimit(math.floor(best / g) * g, limit)
+    return BatchLimit(math.inf, "") if math.isinf(best) else BatchLimit(math.floor(best / step) * step, limit)
+
+
+def step_of(resource: Resource, workload: Workload) -> int:
+    """What a unit's batches are multiples of: copies of the model, times the parts of a launch."""
+    parts = 1 if is_tabulated(resource, workload) else workload.parallelism.parts
+    return copies(resource, workload) * parts
+
+
+def usable_times(resource: Resource, workload: Workload) -> PiecewiseLinear | LaunchTable:
+    """Launch times; of a table, the points that fit the memory."""
+    if not is_tabulated(resource, workload):
+        return launch_time(resource, workload)
+    room = resource.memory / resource.accelerator_count * (1 + FITS)
+    return LaunchTable.of(point for point in table_points(resource, workload) if point[2] <= room)
+
+
+def service_of(
+    resource: Resource, workload: Workload, batch: float, time_limit: float, *, whole: bool, max_launches: int | None
+) -> Service | TableService:
+    """What a unit with batches of at most `batch` can do in a period."""
+    step, tau, lost = step_of(resource, workload), usable_times(resource, workload), resource.unit_overhead
+    if isinstance(tau, LaunchTable):
+        return TableService(tau.upto(batch), step, batch, time_limit - lost, whole, max_launches, lost)
+    memory = memory_by_batch(resource, workload)
+    return Service(tau, step, batch, time_limit - lost, whole, max_launches, lost, memory)
 
 
 @dataclass(frozen=True)
@@ -93,7 +137,7 @@ class Service:
     tau : PiecewiseLinear
         Launch time in s, of a unit's batch in samples.
     step : int
-        Accelerators in the unit; batches are multiples of it.
+        Copies of the model in the unit, times the parts of a launch: batches are multiples of it.
     batch_limit : float
         b̄ in samples.
     available : float
@@ -102,6 +146,10 @@ class Service:
         Whether a period holds whole launches.
     max_launches : int, optional
         Launches of one unit in a period.
+    overhead : float
+        o, seconds of a period that the unit loses.
+    footprint : PiecewiseLinear, optional
+        Bytes on each accelerator, of a unit's batch.
     """
 
     tau: PiecewiseLinear
@@ -110,6 +158,8 @@ class Service:
     available: float
     whole: bool
     max_launches: int | None = None
+    overhead: float = 0.0
+    footprint: PiecewiseLinear | None = None
 
     @cached_property
     def capacity(self) -> float:
@@ -137,6 +187,11 @@ class Service:
                 high = middle - 1
         return float(low * self.step)
 
+    @property
+    def tabulated(self) -> bool:
+        """Whether launch times are those of a table."""
+        return False
+
     def runs(self, samples: float) -> list[tuple[float, float]]:
         """The launches that do `samples` in the least time: batches, and how many of each.
 
@@ -159,6 +214,40 @@ class Service:
         """Launches of a unit worth choosing where all run equally many: one more helps only if all are full."""
         assert self.max_launches is not None
         return range(1, min(self.max_launches, math.ceil(min(self.capacity, samples) / self.batch_limit)) + 1)
+
+    def modes(self, samples: float) -> list[Mode]:
+        """Those launch counts, with what a unit does by them: batches are even, and so may be fractions."""
+        return [
+            Mode(
+                count,
+                (most := min(count * self.batch_limit, self.capacity)),
+                tuple((slope, count * start) for slope, start in self.tau.restricted(0.0, most / count).pieces),
+            )
+            for count in self.launch_counts(samples)
+        ]
+
+    def corners(self) -> list[Corner]:
+        """The launches to mix: any of batches between one sample and b̄ are, on average, mixtures of these two."""
+        pieces = self.tau.restricted(1, self.batch_limit).pieces
+        return [
+            Corner(1 / batch, tuple(slope + intercept / batch for slope, intercept in pieces))
+            for batch in sorted({1.0, self.batch_limit})
+        ]
+
+    def memory_at(self, batch: float) -> float:
+        """Bytes on each accelerator at a batch of the unit."""
+        assert self.footprint is not None
+        return self.footprint.at(batch)
+
+    def replaces(self, other: object) -> bool:
+        """Whether it does whatever another service does, no slower launch by launch."""
+        if not isinstance(other, Service):
+            return False
+        low = 0.0 if other.whole else float(other.step)
+        return self.tau.never_above(other.tau, low, other.batch_limit)
+
+
+UnitService = Service | TableService
 
 
 def even(total: int, parts: int) -> list[tuple[int, int]]:

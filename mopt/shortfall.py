@@ -12,7 +12,9 @@ from mopt.problem import Demand, Problem, Quota
 from mopt.service import BatchLimit, Limit, rounded_up
 
 # Among several reasons the first of these is told: a resource that fails a later check has passed the earlier ones.
-_CLOSEST: tuple[Limit, ...] = ("units", "samples", "time", "latency", "memory", "precision", "training")
+_CLOSEST: tuple[Limit, ...] = (
+    "units", "samples", "time", "latency", "memory", "table", "link", "parallelism", "precision", "training"
+)  # fmt: skip
 
 
 def check_servable(problem: Problem) -> None:

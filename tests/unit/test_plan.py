@@ -165,14 +165,15 @@ def test_what_breaks_a_limit_is_worth_nothing(changes, units):
 
 
 def test_the_shortest_elapsed_time():
-    """Two units of 0.2 + 0.1·b s, one launch each, and 4 samples: both take 0.4 s."""
-    net = Workload("net", "fp16", [Layer("all", 1, 2e9, 1e9)])
+    """Two units of 0.2 + 0.1·b s for b ≤ 3, one launch each, and 4 samples: both take 0.4 s."""
+    net = Workload("net", "fp16", [Layer("all", 1, 2e9, 1e9)], memory_per_sample=0.3e9)
     r = Resource("r", peak_flops=1e12, memory_bandwidth=1e10, memory=1e9, price_per_hour=1.0, max_units=3)
     p = Problem([r], net, 4, time_limit=1.0, billing="elapsed")
     e = Evaluator(p, {"r": 1e12})
     assert float(e.worth(Choice({("r", "net"): 2}, {("r", "net"): 1})).span) == pytest.approx(0.4)
     assert float(e.worth(Choice({("r", "net"): 2}, {("r", "net"): 2})).span) == pytest.approx(0.6)
-    assert float(e.worth(Choice({("r", "net"): 1}, {("r", "net"): 1})).span) == pytest.approx(0.6)
+    assert float(e.worth(Choice({("r", "net"): 1}, {("r", "net"): 2})).span) == pytest.approx(0.8)
+    assert e.worth(Choice({("r", "net"): 1}, {("r", "net"): 1})) is None
     late = dataclasses.replace(p, resources=(dataclasses.replace(r, unit_overhead=0.5),))
     assert Evaluator(late, {"r": 1e12}).worth(Choice({("r", "net"): 1}, {("r", "net"): 1})) is None
 

@@ -83,7 +83,7 @@ def test_bad_resource(field, value, allowed):
     ("field", "value", "shown", "allowed"),
     [
         ("precision", "fp12", "'fp12'", "must be one of fp64, fp32, tf32, fp16, bf16, fp8, int8"),
-        ("layers", [], r"[]", "at least 1 item"),
+        ("layers", [], "()", "at least one layer, or points"),
         ("memory_fixed", -1, "-1", NOT_NEGATIVE),
         ("memory_per_sample", -1, "-1", NOT_NEGATIVE),
         ("mode", "test", "'test'", "must be 'training' or 'inference'"),
@@ -101,7 +101,7 @@ def test_bad_layer(field):
 
 def test_a_workload_must_do_something():
     idle = NET | {"layers": [Layer("none", 0)]}
-    one_fault(Workload, idle, "Workload 'net'", "values", "", "must have FLOPs or bytes")
+    one_fault(Workload, idle, "Workload 'net'", "layers", "1", "must have FLOPs or bytes")
 
 
 @pytest.mark.parametrize("field", ["fixed", "per_sample"])
@@ -287,7 +287,7 @@ def test_rejected_with_reasons():
     assert p.rejected == {
         "late": "needs at least 2.01 s for a launch of 1 and the overhead of 2 s, time_limit is 1 s",
         "none": "has max_units = 0",
-        "tiny": "needs 4 GB for a batch of 1 on each accelerator, has 1 GB",
+        "tiny": "needs 4 GB for a batch of 1 on each accelerator, has 1 GB: 3,000,000,000 B are missing",
         "old": "has no fp16 peak (has fp32)",
     }
     rates = problem(resources=resources, workload=needy, launches="rate")

@@ -132,7 +132,7 @@ def test_precision_chooses_the_peak():
     both = resource(peak_flops={"fp16": 100e12, "fp32": 10e12})
     times = {p: launch_time(both, workload((100e9, 0, 0), precision=p))(1) for p in ("fp16", "bf16", "fp32")}
     assert times == pytest.approx({"fp16": 1e-3, "bf16": 1e-3, "fp32": 1e-2})
-    with pytest.raises(InputError, match=r"'net'.*precision = 'int8'.*'gpu' has peaks for fp16, fp32"):
+    with pytest.raises(InputError, match=r"'net'.*precision = 'int8'.*'gpu' has no int8 peak .has fp16, fp32"):
         launch_time(both, workload((100e9, 0, 0), precision="int8"))
 
 

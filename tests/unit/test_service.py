@@ -50,7 +50,7 @@ def test_every_accelerator_holds_the_weights():
     assert batch_limit(resource(memory=128e9), large).batch == 108
     refused = batch_limit(eight, large)
     assert (refused.batch, refused.limit, refused.needed) == (0, "memory", 21e9)
-    assert refused.reason == "needs 21 GB for a batch of 1 on each accelerator, has 16 GB"
+    assert refused.reason == "needs 21 GB for a batch of 1 on each accelerator, has 16 GB: 5,000,000,000 B are missing"
     assert batch_limit(eight, workload(memory_fixed=0.5e9)).batch == 8 * 15
 
 

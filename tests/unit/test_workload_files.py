@@ -204,7 +204,7 @@ def test_all_faults_at_once(written):
         (
             "[[layers]]\nname = 'x'\nflops = 0",
             "Workload 'tiny'",
-            "values",
+            "layers",
             "at least one layer must have FLOPs or bytes",
         ),
         ("[[layers]]\nname = 'x'\ngflops = 1e300", "Layer 'x'", "flops", "must be a finite number"),
