@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from mopt.problem import Problem
     from mopt.resource import Resource
     from mopt.verify import Verification
 
@@ -212,6 +213,14 @@ class ParetoFront:
             raise InputError([Fault("", "front", "target", None, allowed)])
         return source
 
+    def _problem(self) -> Problem | None:
+        """The problem that the front was solved for in this session; None of a front that was read, or of a model."""
+        from mopt.problem import Problem
+
+        target, _ = self.__dict__.get("_source", (None, None))
+        problem = getattr(target, "_mopt_problem", target)
+        return problem if isinstance(problem, Problem) else None
+
     def __getstate__(self) -> dict[str, object]:
         # The target (perhaps a Pyomo model) and what can be computed again don't travel.
         return {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}
@@ -396,6 +405,32 @@ class ParetoFront:
         from mopt.plot import draw_fleets
 
         return draw_fleets(self, ax, by, resources)
+
+    def to_html(self, path: str | PathLike[str], problem: Problem | None = None) -> None:
+        """Write the front as one interactive web page, which needs no network (extra `html`).
+
+        Points and segments show their plan under the pointer; a click chooses it: its table, its notes and proof, and
+        the rooflines of its resources. What is shown can be filtered by both objectives, resources and their number,
+        and downloaded as CSV, in the columns of `to_frame`.
+
+        Parameters
+        ----------
+        path : path-like
+            Of the file; some 5 MB, nearly all of it the drawing library.
+        problem : Problem, optional
+            For the rooflines and prices, where the front was read from a file; not needed in the session that solved
+            it. Fronts of other models have none: their points show their nonzero variables.
+
+        Raises
+        ------
+        InputError
+            A path that can't be written to, or a problem that lacks a resource or a workload of the front.
+        MissingExtraError
+            If plotly is not installed.
+        """
+        from mopt.page import write_page
+
+        write_page(self, path, problem or self._problem())
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the front to a JSON file, from which `mopt.load_front` reads an equal one."""

@@ -19,7 +19,6 @@ from mopt.errors import Fault, InputError
 from mopt.geometry import ends_of
 from mopt.plot_labels import SMALL, fleet_text, legend_above, literal, short_names
 from mopt.point import Point, Segment, reshape
-from mopt.problem import Problem
 from mopt.resource import Resource
 
 if TYPE_CHECKING:
@@ -271,19 +270,14 @@ def _heights(point: Point, prices: dict[str, float], by: Literal["units", "cost"
 
 def _prices(front: ParetoFront, resources: Iterable[Resource] | None) -> dict[str, float]:
     """$/h by name, of the resources given or those of the problem that the front was solved for."""
-    known = {resource.name: resource.price_per_hour for resource in resources or resources_of(front)}
+    problem = front._problem()
+    known_resources = resources or (problem.resources if problem is not None else ())
+    known = {resource.name: resource.price_per_hour for resource in known_resources}
     used = {name for point in front if point.plan is not None for name in point.plan.billed}
     if missing := used - known.keys():
         allowed = f"give the resources of the front, {', '.join(sorted(missing))} missing"
         raise InputError([Fault("", "plot_fleets", "resources", len(known), allowed)])
     return known
-
-
-def resources_of(front: ParetoFront) -> tuple[Resource, ...]:
-    """The resources of the problem that the front was solved for in this session; none of a front that was read."""
-    target, _ = vars(front).get("_source", (None, None))
-    problem = getattr(target, "_mopt_problem", target)
-    return problem.resources if isinstance(problem, Problem) else ()
 
 
 # -- Several fronts ----------------------------------------------------------------------------------------------------

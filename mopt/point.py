@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -332,9 +333,14 @@ def _mixed_plan(a: Plan, b: Plan, weight: float, objectives: tuple[float, float]
         share = weight * b.launches.get(key, 0.0) / total
         batch[key] = _mix(a.batch.get(key, 0.0), b.batch.get(key, 0.0), share)
         memory[key] = _mix(a.memory.get(key, 0.0), b.memory.get(key, 0.0), share)
+    # What is needed of each resource rises no faster than linearly from end to end, and fits the integers of both.
+    dedicated = {pair: math.ceil(n - 1e-9) for pair, n in _mixed(a.dedicated, b.dedicated, weight).items()}
+    units: dict[str, int] = {}
+    for (name, _), n in dedicated.items():
+        units[name] = units.get(name, 0) + n
     return Plan(
-        units=a.units,
-        dedicated=a.dedicated,
+        units=units,
+        dedicated=dedicated,
         samples=_mixed(a.samples, b.samples, weight),
         launches=launches,
         batch=batch,

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 
 import matplotlib
@@ -118,6 +119,15 @@ def test_interpolation_takes_variables_that_are_zero_at_one_end():
     a = Point((0.0, 1.0), {"x": 2.0})
     b = Point((1.0, 0.0), {"y": 4.0})
     assert Segment(a, b).at(0.25).variables == {"x": 1.5, "y": 1.0}
+
+
+def test_interpolation_rents_what_either_end_uses():
+    a, b = rented(1.0, 40.0, units=3), rented(3.0, 16.0)
+    b = replace(b, plan=replace(b.plan, units={"t4": 2}, dedicated={("t4", "resnet"): 2}))
+    segment = Segment(a, b)
+    assert segment.at(0.25).units == {"a100": 3, "t4": 1}  # 2.25 and 0.5 units' work
+    assert segment.at(0.75).dedicated == {ROOM: 1, ("t4", "resnet"): 2}
+    assert segment.at(1.0).units == {"t4": 2}
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan])
