@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mopt.errors import MISSING, Fault, InfeasibleError, InputError, MoptError, SolverError
 from mopt.measure_cli import accuracy, measure
@@ -38,6 +38,21 @@ class _Commands(TyperGroup):
             typer.echo("interrupted before there was anything to show", err=True)
             raise typer.Exit(1) from None
 
+
+class _Front(TyperCommand):
+    """A command whose `--html` may stand without a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = []
+        for k, arg in enumerate(args):
+            given.append(arg)
+            if arg == "--html" and (k + 1 == len(args) or args[k + 1].startswith("-")):
+                given.append(str(_BESIDE))
+        return super().parse_args(ctx, given)
+
+
+# A page without a name of its own.
+_BESIDE = Path()
 
 app = typer.Typer(
     name="mopt",
@@ -81,7 +96,7 @@ def _options(
     """What comes before the command."""
 
 
-@app.command()
+@app.command(cls=_Front)
 def front(
     target: Annotated[
         str,
@@ -117,6 +132,10 @@ def front(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write front.csv, front.json and front.png there.")
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="[FILE]", help="Write an interactive web page: front.html in DIR, or here."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the front as JSON, as front.json has it.")] = False,
     show_rejected: Annotated[bool, typer.Option(help="List what can't be used, with reasons.")] = False,
 ) -> None:
@@ -144,12 +163,21 @@ def front(
     }
     read = _read(target, {key: v for key, v in offers.items() if v is not None},
                  {key: v for key, v in limits.items() if v is not None})  # fmt: skip
+    if page == _BESIDE:
+        page = (out or Path()) / "front.html"
+    if page is not None:
+        from mopt.page import check_extra
+
+        check_extra()
+        _make_folder("--html", page.parent)
     if out is not None:
-        _make_folder(out)
+        _make_folder("--out", out)
 
     def report(found: ParetoFront) -> None:
         if out is not None:
             _write(found, out)
+        if page is not None:
+            found.to_html(page, read.problem)
         if as_json:
             from mopt.front_io import front_json
 
@@ -159,8 +187,11 @@ def front(
 
             print_front(found, read.problem)
             print_rejected(read, listed=show_rejected)
-            if out is not None:
-                typer.echo(f"wrote {', '.join(str(out / file) for file in _FILES)}")
+            written = [] if out is None else [out / file for file in _FILES]
+            if page is not None:
+                written.append(page)
+            if written:
+                typer.echo(f"wrote {', '.join(map(str, written))}")
 
     try:
         found = solve_epsilon_front(
@@ -212,12 +243,12 @@ def _read(target: str, offers: dict[str, Any], limits: dict[str, Any]) -> Proble
     return ProblemFile(Problem(resources, workload, **fields), chosen.rejected)
 
 
-def _make_folder(out: Path) -> None:
+def _make_folder(option: str, out: Path) -> None:
     """Made before solving, so that a wrong path shows at once."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError([Fault("", "", "--out", str(out), f"can't be made: {error.strerror}")]) from None
+        raise InputError([Fault("", "", option, str(out), f"can't be made: {error.strerror}")]) from None
 
 
 def _write(found: ParetoFront, out: Path) -> None:

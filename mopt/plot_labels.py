@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
@@ -16,7 +17,6 @@ from matplotlib.transforms import Bbox
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.backend_bases import RendererBase
 
 SMALL = "small"
 # Room around a label in pixels.
@@ -50,13 +50,12 @@ class Label(NamedTuple):
     points: Sequence[tuple[float, float]]
 
 
-def _laid_out(ax: Axes) -> RendererBase:
+def _laid_out(ax: Axes) -> RendererAgg:
     """The renderer of the axes' figure, after its layout is done."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()
-    renderer: RendererBase = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    return renderer
+    return RendererAgg(figure.bbox.width, figure.bbox.height, figure.dpi)  # a figure need not have a canvas that draws
 
 
 def place_labels(ax: Axes, labels: Sequence[Label], markers: Sequence[tuple[float, float]]) -> None:

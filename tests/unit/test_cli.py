@@ -88,6 +88,31 @@ def test_front_writes_table_json_and_picture(solved, tmp_path):
     assert f"wrote {folder / 'front.csv'}" in output
 
 
+@pytest.mark.parametrize(
+    ("options", "file"),
+    [(["--html"], "front.html"), (["--html", "--out", "there"], "there/front.html"), (["--out", "there", "--html"],
+     "there/front.html"), (["--html", "some/page.html"], "some/page.html")],
+)  # fmt: skip
+def test_front_writes_a_page(monkeypatch, tmp_path, options, file):
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    output = printed("front", *RESNET, *OFFERS, *options)
+    assert output.splitlines()[-1].endswith(file)
+    text = (tmp_path / file).read_text(encoding="utf-8")
+    assert "AWS/us-east-1/g5.xlarge" in text
+    assert '"intensity"' in text  # its rooflines
+
+
+def test_a_page_needs_its_extra_before_solving(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    monkeypatch.setattr(mopt.epsilon, "solve_epsilon_front", None)
+    result = run("front", *RESNET, *OFFERS, "--html")
+    assert result.exit_code == 2
+    assert "pip install 'mopt[html]'" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json_is_all_there_is_on_stdout(solved, tmp_path):
     output = printed("front", *RESNET, *OFFERS, "--json")
     (tmp_path / "front.json").write_text(output, encoding="utf-8")

@@ -13,6 +13,7 @@ import scenes
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.patches import Polygon
 
@@ -178,6 +179,12 @@ def test_the_given_axes_are_used():
     assert scenes.solved().plot(left) is left
     assert mopt.plot_roofline(FEW, scenes.NET, ax=right) is right
     assert figure.axes == [left, right]
+
+
+def test_a_figure_needs_no_canvas_of_its_own():
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    mopt.plot_roofline(FEW, scenes.NET, ax=figure.add_subplot())
+    scenes.solved().plot(figure.add_subplot())
 
 
 # -- What is drawn ---------------------------------------------------------------------------------------------------
