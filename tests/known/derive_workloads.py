@@ -1,6 +1,6 @@
-"""Where every figure in models/ comes from: arithmetic on the published hyper-parameters of each network.
+"""Networks by arithmetic on their published hyper-parameters: the workloads that the shipped measurements go with.
 
-`python tests/known/derive_workloads.py` writes the files anew; a test checks that the shipped ones are what this gives.
+`derive_measurements.py` writes them; the workloads of models/ are traced instead, and compared with these.
 
 Conventions
 -----------
@@ -21,20 +21,17 @@ Training   mixed precision (Micikevicius et al., ICLR 2018): weights, activation
            end: momentum SGD for ResNet, AdamW for transformers. No recomputation of activations.
 Footprint  training: 12 (SGD) or 16 bytes (AdamW; Rajbhandari et al., ZeRO, 2020) a parameter; per sample what backward
            needs of the activations, plus the gradients of one operation, the largest. Inference: 2 bytes a parameter;
-           per sample the activations of one operation, the largest, and the key-value cache where there is one. Not
-           counted: the framework's own memory (context, convolution workspace, fragmentation).
+           per sample the activations of one operation, the largest. Not counted: the framework's own memory
+           (context, convolution workspace, fragmentation).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from mopt.workload import Layer, Workload
-from mopt.workload_files import save_workload
 
 DATE = "2026-12-02"
-MODELS = Path(__file__).resolve().parents[2] / "models"
 HALF, FULL = 2, 4
 # Per parameter. State in memory: weight and gradient in 2 bytes; master weight and each moment in 4.
 # Traffic of a step: reads gradient, master weight, moments; writes master weight, moments and the 2-byte weight.
@@ -265,17 +262,16 @@ class Transformer:
             operations.append(self.norm(norms[2 * i + 1], tokens, training, last=i == self.layers - 1))
         return operations
 
-    def embedding(self, tokens: int, vocabulary: int, *, others: int = 0, positions: int = 0, tied: bool) -> Operation:
+    def embedding(self, tokens: int, vocabulary: int, *, others: int = 0, positions: int = 0) -> Operation:
         """Rows looked up per sample; `positions` rows of the `others` read once per launch.
 
-        Backward adds each token's gradient to its row; the gradient of an untied table is filled with zeros first.
+        Backward adds each token's gradient to its row; the gradient of `others` is filled with zeros first.
         """
         rows = HALF * tokens * self.width
-        cleared = (0 if tied else vocabulary) + others
         return Operation(
             "embedding",
             parameters=(vocabulary + others) * self.width,
-            fixed=(HALF * positions * self.width, HALF * cleared * self.width),
+            fixed=(HALF * positions * self.width, HALF * others * self.width),
             moved=(2 * rows, 3 * rows),
             live=2 * rows,
         )
@@ -285,15 +281,8 @@ class Transformer:
         bias_size = classes if bias else 0
         return product(name, weights, tokens * weights, tokens * self.width, outputs, bias=bias_size, tied=tied)
 
-    def cache(self, tokens: int) -> int:
-        """Bytes of keys and values of a sequence."""
-        return self.layers * 2 * HALF * tokens * self.kv_width
-
 
 BERT_LARGE = Transformer(24, 1024, 16, 16, 4096, causal=False, post_norm=True, dropout=True)
-GPT2 = Transformer(12, 768, 12, 12, 3072, causal=True, dropout=True)
-VIT_B = Transformer(12, 768, 12, 12, 3072, causal=False)
-LLAMA3_8B = Transformer(32, 4096, 32, 8, 14336, causal=True, gated=True)
 
 
 def bert_large(
@@ -301,7 +290,7 @@ def bert_large(
 ) -> list[Operation]:
     """BERT-large (Devlin et al., NAACL 2019). Inference: encoder and pooler. Training: both pre-training losses."""
     width, words = bert.width, 30522
-    embedding = bert.embedding(tokens, words, others=512 + 2, positions=tokens + 2, tied=True)
+    embedding = bert.embedding(tokens, words, others=512 + 2, positions=tokens + 2)
     pooler = bert.linear("pooler", 1, width, width)
     operations = [embedding, *bert.body(tokens, training), pooler]
     if training:
@@ -314,48 +303,6 @@ def bert_large(
             loss(words, predictions),
         ]
     return operations
-
-
-def gpt2(training: bool, tokens: int = 1024) -> list[Operation]:
-    """GPT-2 small (Radford et al. 2019); logits at all positions."""
-    operations = [
-        GPT2.embedding(tokens, 50257, others=1024, positions=tokens, tied=True),
-        *GPT2.body(tokens, training),
-        GPT2.head("head", tokens, 50257, bias=False, tied=True),
-    ]
-    return [*operations, loss(50257, tokens)] if training else operations
-
-
-def vit_b16(training: bool) -> list[Operation]:
-    """ViT-B/16 (Dosovitskiy et al., ICLR 2021) as in torchvision; 224x224 images: 196 patches and a class token."""
-    vit, width, patches = VIT_B, VIT_B.width, 14**2
-    tokens = patches + 1
-    weights = 3 * 16**2 * width
-    x, y, rows = 3 * 224**2, patches * width, HALF * tokens * width
-    positions = (tokens + 1) * width  # of each token, and the class token itself
-    operations = [
-        product("patches", weights, patches * weights, x, y, bias=width, first=True),
-        Operation(
-            "embedding",
-            positions,
-            fixed=(HALF * positions, HALF * positions),
-            moved=(HALF * y + rows, rows + HALF * y),
-            live=HALF * y + rows,
-        ),
-        *vit.body(tokens, training),
-        vit.head("head", 1, 1000, bias=True, tied=False),
-    ]
-    return [*operations, loss(1000)] if training else operations
-
-
-def llama3_8b(training: bool, tokens: int = 2048, context: int | None = None) -> list[Operation]:
-    """Llama 3 8B (Grattafiori et al. 2024). Inference: logits of the last token only."""
-    operations = [
-        LLAMA3_8B.embedding(tokens, 128256, tied=False),
-        *LLAMA3_8B.body(tokens, training, context),
-        LLAMA3_8B.head("head", tokens if training else 1, 128256, bias=False, tied=False),
-    ]
-    return [*operations, loss(128256, tokens)] if training else operations
 
 
 # --- Workloads ----------------------------------------
@@ -381,12 +328,12 @@ def train(name: str, operations: list[Operation], optimizer: str, **texts: str) 
     )
 
 
-def infer(name: str, operations: list[Operation], cache: int = 0, **texts: str) -> Workload:
+def infer(name: str, operations: list[Operation], **texts: str) -> Workload:
     return Workload(
         name,
         layers=tuple(Layer(o.name, 2 * o.macs[0], o.fixed[0], o.moved[0]) for o in operations),
         memory_fixed=HALF * parameters(operations),
-        memory_per_sample=max(o.live for o in operations) + cache,
+        memory_per_sample=max(o.live for o in operations),
         mode="inference",
         **shared(**texts),
     )
@@ -395,53 +342,3 @@ def infer(name: str, operations: list[Operation], cache: int = 0, **texts: str) 
 def shared(architecture: str, precision: str = "fp16", **texts: str) -> dict[str, str]:
     source = f"computed by tests/known/derive_workloads.py, which states the conventions, from {architecture}"
     return {"precision": precision, "source": source, "date": DATE, **texts}
-
-
-def derive() -> list[Workload]:
-    """All workloads of models/."""
-    resnet = {
-        "family": "cnn",
-        "sample": "image of 224x224",
-        "architecture": "He et al., CVPR 2016, in torchvision's variant (v1.5)",
-    }
-    bert = {"family": "encoder", "sample": "sequence of 512 tokens", "architecture": "Devlin et al., NAACL 2019"}
-    gpt = {
-        "family": "decoder",
-        "sample": "sequence of 1024 tokens",
-        "architecture": "Radford et al. 2019 and the released checkpoint",
-    }
-    vit = {
-        "family": "encoder",
-        "sample": "image of 224x224",
-        "architecture": "Dosovitskiy et al., ICLR 2021, as in torchvision",
-    }
-    llama = {
-        "family": "decoder",
-        "sample": "sequence of 2048 tokens",
-        "architecture": "Grattafiori et al. 2024 (arXiv 2407.21783) and the released checkpoint",
-        "precision": "bf16",
-    }
-    decode = llama | {"sample": "token of a sequence with a context of 2048 tokens"}
-    cache = LLAMA3_8B.cache(2048)
-    masked = "pre-training step, 80 masked tokens a sequence, AdamW"
-    tuning = "full fine-tuning step, AdamW, the whole state on each accelerator"
-    prompt = "reading a prompt: fills the key-value cache, logits of the last token"
-    token = "generating one token of each sequence; it attends to 2048 tokens, itself included"
-    return [
-        train("resnet50-train", resnet50(True), "sgd", description="training step, momentum SGD", **resnet),
-        infer("resnet50-infer", resnet50(False), description="classification", **resnet),
-        train("bert-large-train", bert_large(True), "adamw", description=masked, **bert),
-        infer("bert-large-infer", bert_large(False), description="encoder and pooler", **bert),
-        train("gpt2-train", gpt2(True), "adamw", description="training step, AdamW", **gpt),
-        infer("gpt2-infer", gpt2(False), description="scoring: logits at all positions", **gpt),
-        train("vit-b16-train", vit_b16(True), "adamw", description="training step, AdamW, no dropout", **vit),
-        infer("vit-b16-infer", vit_b16(False), description="classification", **vit),
-        train("llama3-8b-train", llama3_8b(True), "adamw", description=tuning, **llama),
-        infer("llama3-8b-prefill", llama3_8b(False), cache, description=prompt, **llama),
-        infer("llama3-8b-decode", llama3_8b(False, 1, 2048), cache, description=token, **decode),
-    ]
-
-
-if __name__ == "__main__":
-    for workload in derive():
-        save_workload(workload, MODELS / f"{workload.name}.toml")
