@@ -55,7 +55,7 @@ class OperatingPoint:
 def point_faults(points: Sequence[OperatingPoint], *, with_layers: bool) -> Iterator[tuple[str, Any, str]]:
     """What is wrong with a workload's points seen together: field, value, what is allowed."""
     counts = Counter((point.resource, point.batch) for point in points)
-    layers = {len(point.flops or point.bytes) for point in points if point.time is None}
+    layers = {len(point.flops or point.bytes) for point in points if point.time is None and not point.resource}
     for place, point in enumerate(points):
         at = f"points[{place}]"
         if counts[point.resource, point.batch] > 1:
@@ -69,6 +69,6 @@ def point_faults(points: Sequence[OperatingPoint], *, with_layers: bool) -> Iter
             yield f"{at}.flops", point.flops, "needs FLOPs or bytes, or a time and its resource"
         if point.flops and point.bytes and len(point.flops) != len(point.bytes):
             yield f"{at}.bytes", point.bytes, f"one number for each of the {len(point.flops)} layers that flops has"
-        elif point.time is None and len(layers) > 1:
-            count = len(point.flops or point.bytes)
-            yield f"{at}.flops", point.flops, f"{count} layers; the same number at all points ({sorted(layers)} here)"
+        elif len(layers) > 1 and point.time is None and not point.resource:
+            numbers = ", ".join(map(str, sorted(layers)))
+            yield f"{at}.flops", point.flops, f"the same number of layers at all points: some have {numbers}"

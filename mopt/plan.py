@@ -56,6 +56,11 @@ class Evaluator:
 
     def worth(self, choice: Choice) -> Worth | None:
         """Exact objectives; None if the choice breaks a limit of the problem."""
+        worth = self.attained(choice)
+        return worth if worth is not None and self._within_limits(choice, worth.cost) else None
+
+    def attained(self, choice: Choice) -> Worth | None:
+        """Exact objectives, whatever units and money there are; None if the time is too short."""
         span: Fraction | None = None
         if self.problem.billing == "elapsed":
             span = self._span(choice)
@@ -66,7 +71,7 @@ class Evaluator:
         paid = self._paid(span)
         cost = sum((self._price[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
         rented = sum((self._peak[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
-        return Worth(cost, rented, span) if self._within_limits(choice, cost) else None
+        return Worth(cost, rented, span)
 
     def plan(self, choice: Choice, worth: Worth, utilization: float, loads: Mapping[Pair, float] | None = None) -> Plan:
         """The plan in plain numbers, with launches that realise it.
@@ -103,7 +108,7 @@ class Evaluator:
             memory[pair] = service.memory_at(largest)
             heaviest = max(load for load, _ in loads_of_units)
             slowest = max(slowest, service.overhead + service.busy(heaviest))
-        notes = problem.time_notes(launches)
+        notes = problem.notes(choice.dedicated, launches)
         if worth.span is not None and slowest > period * (1 + 1e-9):
             excess = f"{slowest / period - 1:.2%} over the elapsed time of even shares"
             notes += (f"whole samples take {slowest:.6g} s, {excess}",)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar, cast
 
@@ -14,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from mopt.calibration import Calibrated, Calibration
 from mopt.calibration_files import load_calibration
+from mopt.communication import exchange_time, missing_bandwidth
 from mopt.errors import Fault, InputError
 from mopt.record import pack, record, unpack
 from mopt.resource import Count, NonNegative, Positive, Resource
@@ -28,6 +30,8 @@ ELAPSED_MAX_UNITS = 16
 ELAPSED_MAX_LAUNCHES = 4
 # Samples of a launch on one accelerator where neither memory nor latency limits them.
 LARGEST_BATCH = 10**9
+# Launches of a unit in a period among which those of a table are chosen, where they are limited.
+MOST_TABLE_LAUNCHES = 64
 
 
 @record
@@ -117,6 +121,9 @@ class Problem:
     minimum_billing : float
         Seconds that are paid of each unit at least (60, 3600, ...). Not with whole launches of per_use, which units
         can't share evenly, nor where it takes up all of an elapsed period: that is reserved.
+    unit_overhead : "allreduce", optional
+        Adds to what each unit of a training demand loses in a period the time in which gradients are exchanged in the
+        unit and, by its `network_bandwidth`, between units, as if there were many. Default: resources' own only.
 
     Raises
     ------
@@ -141,6 +148,7 @@ class Problem:
     calibration: Calibration | Literal["auto"] | None = None
     startup: NonNegative = 0.0
     minimum_billing: NonNegative = 0.0
+    unit_overhead: Literal["allreduce"] | None = None
 
     @field_validator("resources", mode="before")
     @classmethod
@@ -201,17 +209,34 @@ class Problem:
         """Of each resource and demand, by names: the resource as it serves the demand, and where its times are from."""
         calibration = load_calibration() if self.calibration == "auto" else self.calibration
         return {
-            (resource.name, demand.name): (calibration or Calibration(())).resource_for(resource, demand.workload)
+            (resource.name, demand.name): self._as_serving(resource, demand.workload, calibration or Calibration(()))
             for resource in self.resources
             for demand in self.demand_by_name.values()
         }
 
-    def time_notes(self, pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-        """Where the times of some pairs (resource, demand) come from, one text a kind of source."""
+    def _as_serving(self, resource: Resource, workload: Workload, calibration: Calibration) -> Calibrated:
+        measured = workload.points and workload.measured(resource)
+        found = Calibrated(resource, "given") if measured else calibration.resource_for(resource, workload)
+        if self.unit_overhead is None or not (seconds := exchange_time(resource, workload)):
+            return found
+        overhead = resource.unit_overhead + seconds
+        return found._replace(resource=replace(found.resource, unit_overhead=overhead))
+
+    def notes(self, dedicated: Mapping[tuple[str, str], int], used: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """What to say of a plan: where the times of the pairs used come from, and what isn't counted."""
         names: dict[str, dict[str, None]] = {}
-        for pair in pairs:
+        for pair in used:
             names.setdefault(self.calibrated[pair].mark, {})[pair[0]] = None
-        return tuple(f"{mark} times: {', '.join(found)}" for mark, found in names.items())
+        times = tuple(f"{mark} times: {', '.join(found)}" for mark, found in names.items())
+        return times + tuple(self._uncounted(dedicated))
+
+    def _uncounted(self, dedicated: Mapping[tuple[str, str], int]) -> Iterator[str]:
+        for name, demand in self.demand_by_name.items():
+            pairs = [pair for pair, n in dedicated.items() if n and pair[1] == name]
+            units = sum(dedicated[pair] for pair in pairs)
+            free = self.unit_overhead is None and any(self.services[pair].overhead == 0 for pair in pairs)
+            if demand.workload.mode == "training" and units > 1 and free:
+                yield f"communication not counted: {units} units exchange gradients of {name} in no time"
 
     @cached_property
     def serves(self) -> dict[str, list[str]]:
@@ -244,6 +269,9 @@ class Problem:
         return served
 
     def _serve(self, resource: Resource, demand: Demand) -> tuple[BatchLimit, UnitService | None]:
+        missing = missing_bandwidth(resource, demand.workload, exchange=self.unit_overhead is not None)
+        if missing:
+            return BatchLimit(0, "link", missing), None
         limit = batch_limit(
             resource,
             demand.workload,
@@ -276,7 +304,7 @@ class Problem:
     def refusals(self) -> dict[tuple[str, str], BatchLimit]:
         """Of each resource and demand that it can't serve, by names: why."""
         return {
-            pair: limit if limit.batch <= 0 else _refusal(self.by_name[pair[0]], self.time_limit)
+            pair: limit if limit.batch <= 0 else _refusal(self.calibrated[pair].resource, self.time_limit)
             for pair, (limit, _) in self._served.items()
             if pair not in self.services
         }
@@ -333,6 +361,7 @@ def _figures(resource: Resource) -> tuple[object, ...]:
         resource.accelerator_count,
         resource.trains,
         resource.link_bandwidth,
+        resource.network_bandwidth is None,
     )
 
 
@@ -385,6 +414,8 @@ def _contradictions(problem: Problem) -> Iterable[Fault]:
                 yield fault(field, amount, "a whole number, as launches are whole (not with launches='rate')")
     elif problem.max_launches is not None:
         yield fault("max_launches", problem.max_launches, "only with whole launches")
+    for workload in [demand.workload for demand in problem.demands] or filter(None, [problem.workload]):
+        yield from _workload_contradictions(problem, workload)
     known = {resource.name: resource for resource in problem.resources}
     for name, least in problem.min_units.items():
         if name not in known:
@@ -394,6 +425,23 @@ def _contradictions(problem: Problem) -> Iterable[Fault]:
     for quota in problem.quotas:
         if not any(quota.covers(resource) for resource in problem.resources):
             yield fault("quotas", str(quota), "no resource has these; check the spelling")
+
+
+def _workload_contradictions(problem: Problem, workload: Workload) -> Iterable[Fault]:
+    """Faults of what the problem asks of a workload."""
+
+    def fault(field: str, value: object, allowed: str) -> Fault:
+        return Fault("", f"Workload {workload.name!r}", field, value, allowed)
+
+    if problem.unit_overhead is not None and workload.mode == "training" and not workload.gradient_bytes:
+        yield fault("gradient_bytes", 0, f"needed with unit_overhead={problem.unit_overhead!r}")
+    if workload.points and problem.max_launches is not None and problem.max_launches > MOST_TABLE_LAUNCHES:
+        allowed = f"with points, max_launches may be at most {MOST_TABLE_LAUNCHES}, or left out"
+        yield fault("points", f"{len(workload.points)} points", allowed)
+    if problem.utilization == "compute" and not workload.flops_per_sample:
+        yield fault("flops", 0, "needed for utilization='compute'")
+    if problem.utilization == "bandwidth" and not workload.layers and not any(p.bytes for p in workload.points):
+        yield fault("points", f"{len(workload.points)} points", "bytes are needed for utilization='bandwidth'")
 
 
 def _assumptions(problem: Problem) -> Iterable[str]:
@@ -423,7 +471,7 @@ def _assumptions(problem: Problem) -> Iterable[str]:
         yield f"what is paid has no {' and no '.join(absent)}"
     if any(d.workload.mode == "training" for d in problem.demand_by_name.values()):
         free = [name for name in problem.unit_limits if problem.by_name[name].unit_overhead == 0]
-        if free:
+        if free and problem.unit_overhead is None:
             yield f"communication between units is not counted (unit_overhead = 0 for {len(free)} resources)"
     for demand in problem.demand_by_name.values():
         wanted = demand.workload.precision

@@ -12,15 +12,18 @@
     "AWS/us-east-1/p5.48xlarge" = 2
 
 At the top may also stand `latency_limit` (s), `billing`, `launches`, `max_launches`, `max_types`, `budget` ($ per
-period), `utilization`, `startup` and `minimum_billing` (s) and `calibration` ("auto", the path of a calibration file, or
-a table with its content), as in `Problem`. `[min_units]` is spelt like `[max_units]`; each `[[quotas]]` table has
+period), `utilization`, `startup` and `minimum_billing` (s), `unit_overhead` ("allreduce") and `calibration` ("auto", the
+path of a calibration file, or a table with its content), as in `Problem`. `[min_units]` is spelt like `[max_units]`;
+each `[[quotas]]` table has
 `max_units` and `provider`, `region`, `accelerator` or several of these. For several workloads there is one
 `[[demands]]` table each, with `workload`, `samples` and, if wanted, `latency_limit`, instead of those three at the top.
+Beside a workload may stand `parallelism`, a table with some of `tensor`, `pipeline`, `microbatches` and `zero`, which
+goes before the workload's own.
 
 `[catalog]` also takes `file`, a CSV file in any layout that `load_catalog` reads, and `spot = true` to have spot offers
 too. Resources of one's own are `[[resources]]` tables, with the fields of `Resource` in SI units or, with the unit in
-the key, `peak_tflops`, `memory_gb`, `memory_bandwidth_gbs` and `network_gbps` (Gbit/s). A peak is one number or a
-table from precision to number. They stand alone unless there is a `[catalog]` too.
+the key, `peak_tflops`, `memory_gb`, `memory_bandwidth_gbs`, `link_bandwidth_gbs` and `network_gbps` (Gbit/s). A peak is
+one number or a table from precision to number. They stand alone unless there is a `[catalog]` too.
 
 Paths are relative to the file.
 """
@@ -42,12 +45,13 @@ from mopt.calibration import Calibration
 from mopt.calibration_files import calibration_from_dict, calibration_to_dict, load_calibration
 from mopt.catalog import Catalog, load_catalog
 from mopt.errors import Fault, InputError
+from mopt.parallelism import Parallelism
 from mopt.problem import Billing, Demand, Problem, Quota
 from mopt.record import faults_of
 from mopt.resource import PRECISIONS, Count, Efficiency, NonNegative, Positive, Resource
 from mopt.toml_tables import TomlTable, load_toml, plain_number, read_table, table_label
 from mopt.workload import Workload
-from mopt.workload_files import is_path, load_workload, workload_from_dict, workload_to_dict
+from mopt.workload_files import ParallelismTable, is_path, load_workload, workload_from_dict, workload_to_dict
 
 T = TypeVar("T")
 Units = Annotated[int, Field(ge=0)]
@@ -55,7 +59,7 @@ Units = Annotated[int, Field(ge=0)]
 _HEAD = "problem"
 # What goes from a file to the problem as it is.
 _PLAIN = ("time_limit", "samples", "latency_limit", "billing", "launches", "max_launches", "max_types", "budget",
-          "utilization", "startup", "minimum_billing")
+          "utilization", "startup", "minimum_billing", "unit_overhead")
 _UNITS_BY_NAME: TypeAdapter[dict[str, int]] = TypeAdapter(dict[str, Units], config=ConfigDict(strict=True))
 
 
@@ -108,6 +112,8 @@ class _HeadTable(TomlTable):
     calibration: CalibrationEntry = None
     startup: NonNegative = 0.0
     minimum_billing: NonNegative = 0.0
+    unit_overhead: Literal["allreduce"] | None = None
+    parallelism: Any = None
     catalog: Any = None
     resources: list[Any] = Field(default_factory=list)
     max_units: Any = None
@@ -119,6 +125,7 @@ class _DemandTable(TomlTable):
     workload: WorkloadEntry
     samples: Positive
     latency_limit: Positive | None = None
+    parallelism: Any = None
 
 
 class _CatalogTable(TomlTable):
@@ -161,6 +168,8 @@ class _ResourceTable(TomlTable):
     trains: bool = True
     network_bandwidth: Positive | None = None
     network_gbps: Positive | None = None
+    link_bandwidth: Positive | None = None
+    link_bandwidth_gbs: Positive | None = None
     source: str = ""
 
 
@@ -261,7 +270,7 @@ class _Reader:
         head = self._table(data, _HeadTable, _HEAD)
         values: dict[str, Any] = {key: head[key] for key in _PLAIN if key in head}
         if "workload" in data:
-            values["workload"] = self._workload(data["workload"], _HEAD)
+            values["workload"] = self._split(self._workload(data["workload"], _HEAD), data, _HEAD)
         values["calibration"] = self._calibration(head.get("calibration"))
         values["demands"] = self._each(data, "demands", self._demand)
         values["quotas"] = self._each(data, "quotas", self._quota)
@@ -309,6 +318,16 @@ class _Reader:
             return None  # a fault of the table that it stands in
         return self._made(lambda: load_workload(self.folder / entry if is_path(entry) else entry), record)
 
+    def _split(self, workload: Workload | None, table: Mapping[str, Any], record: str) -> Workload | None:
+        """The workload with the parallelism of the table that names it."""
+        if workload is None or "parallelism" not in table:
+            return workload
+        before = len(self.faults)
+        how = self._table(table["parallelism"], ParallelismTable, f"{record}: parallelism")
+        if len(self.faults) > before:
+            return None
+        return self._made(lambda: replace(workload, parallelism=Parallelism(**how)), record)
+
     def _calibration(self, entry: str | Mapping[str, Any] | None) -> Calibration | str | None:
         if isinstance(entry, Mapping):
             return self._made(lambda: calibration_from_dict(entry, self.file), _HEAD)
@@ -320,7 +339,8 @@ class _Reader:
         before = len(self.faults)
         values = self._table(table, _DemandTable, record)
         if isinstance(table, Mapping):
-            values["workload"] = self._workload(table.get("workload"), record)
+            values["workload"] = self._split(self._workload(table.get("workload"), record), table, record)
+        values.pop("parallelism", None)
         return Demand(**values) if len(self.faults) == before else None
 
     def _quota(self, table: Any, record: str) -> Quota | None:

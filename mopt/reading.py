@@ -125,7 +125,7 @@ class ModelReader:
             cost_per_hour=math.fsum(problem.by_name[i].price_per_hour * n for i, n in units.items()),
             utilization=objectives[1],
             time_limit=problem.time_limit,
-            notes=problem.time_notes(launches),
+            notes=problem.notes(dedicated, launches),
         )
 
 

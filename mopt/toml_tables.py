@@ -13,7 +13,7 @@ from mopt.errors import MISSING, Fault, InputError
 from mopt.record import faults_of
 
 # What a key may end with, and that unit's factor to SI.
-_UNITS = (("_mb", 1e6), ("_gb", 1e9), ("_gbs", 1e9))
+_UNITS = (("_mb", 1e6), ("_gb", 1e9), ("_gbs", 1e9), ("_ms", 1e-3))
 # Keys in customary units that are spelt otherwise; network speeds are in bits.
 _SPELLINGS = {
     "gflops": ("flops", 1e9),
@@ -89,6 +89,8 @@ def plain_number(figure: float) -> int | float:
 def _times(value: Any, factor: float) -> Any:
     if isinstance(value, Mapping):
         return {key: figure * factor for key, figure in value.items()}
+    if isinstance(value, list):
+        return [figure * factor for figure in value]
     return value * factor
 
 

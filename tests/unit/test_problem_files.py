@@ -224,7 +224,8 @@ def test_the_same_figures_in_either_unit(written):
 
 HEAD_KEYS = (
     "time_limit, samples, workload, latency_limit, demands, billing, launches, max_launches, max_types, budget, "
-    "utilization, calibration, startup, minimum_billing, catalog, resources, max_units, min_units, quotas"
+    "utilization, calibration, startup, minimum_billing, unit_overhead, parallelism, catalog, resources, max_units, "
+    "min_units, quotas"
 )
 ABOVE_0 = "must be greater than 0"
 AT_LEAST_0 = "must be greater than or equal to 0"
@@ -351,7 +352,7 @@ def test_each_catalog_key_has_its_fault(written, line, field, value, allowed):
         ("samples = 7", "", "demands[1]", "samples", None, "Field required"),
         ("latency_limit = 0.25", "latency_limit = -1", "demands[1]", "latency_limit", -1, ABOVE_0),
         ("latency_limit = 0.25", "latency = 1", "demands[1]", "latency", 1,
-         "unknown key; allowed: workload, samples, latency_limit"),
+         "unknown key; allowed: workload, samples, latency_limit, parallelism"),
         ('workload = "tiny.toml"', "workload = 1", "demands[0]", "workload", 1,
          "must be the name of a shipped workload, the path of a workload file, or a table"),
         ("flops = 1", "flops = -1", "demands[1]: layers[0] 'x'", "flops", -1, AT_LEAST_0),
