@@ -15,8 +15,11 @@ from .errors import (
 from .formulation import build_model as build_model
 from .front import Certificate as Certificate, ParetoFront as ParetoFront
 from .front_io import load_front as load_front
+from .launch_table import LaunchTable as LaunchTable
 from .measure import measure_resource as measure_resource, measure_workload as measure_workload
 from .measurements import Measurement as Measurement
+from .operating_points import OperatingPoint as OperatingPoint
+from .parallelism import Parallelism as Parallelism
 from .plot import compare as compare
 from .plot_roofline import plot_launch_time as plot_launch_time, plot_roofline as plot_roofline
 from .point import Plan as Plan, Point as Point, Proof as Proof, Segment as Segment
