@@ -31,17 +31,14 @@ Step = Callable[[], object]
 # Formats of products. On CUDA also "tf32", a way to multiply fp32.
 _NUMPY = {"fp64": np.float64, "fp32": np.float32}
 _TORCH = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-# What transformers needs to build a shipped network: model type, class, tokens, and sizes that aren't its defaults.
-_NETWORKS: dict[str, tuple[str, str, int | None, dict[str, Any]]] = {
-    "resnet50": ("resnet", "ResNetForImageClassification", None, {"num_labels": 1000}),
-    "vit-b16": ("vit", "ViTForImageClassification", None, {"num_labels": 1000}),
-    "bert-large": (
-        "bert",
-        "BertForMaskedLM",
-        512,
-        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-    ),
-    "gpt2": ("gpt2", "GPT2LMHeadModel", 1024, {}),
+_BERT_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+# What transformers needs to build the network of a shipped workload as it was traced: model type, class for inference and
+# for training, tokens, and sizes that aren't its defaults.
+_NETWORKS: dict[str, tuple[str, str, str, int | None, dict[str, Any]]] = {
+    "resnet50": ("resnet", "ResNetForImageClassification", "ResNetForImageClassification", None, {"num_labels": 1000}),
+    "vit-b16": ("vit", "ViTForImageClassification", "ViTForImageClassification", None, {"num_labels": 1000}),
+    "bert-large": ("bert", "BertModel", "BertForMaskedLM", 512, _BERT_LARGE),
+    "gpt2": ("gpt2", "GPT2LMHeadModel", "GPT2LMHeadModel", 1024, {"activation_function": "gelu_pytorch_tanh"}),
 }
 _RUNS = 7
 # Seconds after which no further run is started.
@@ -213,9 +210,9 @@ def shipped_network(name: str) -> tuple[Any, Callable[[int], Any]]:
     transformers: Any = load("transformers", "hf")
     from mopt.trace.hf import inputs_of
 
-    kind, architecture, tokens, sizes = _NETWORKS[network]
+    kind, serving, training, tokens, sizes = _NETWORKS[network]
     config = transformers.AutoConfig.for_model(kind, **sizes)
-    module = getattr(transformers, architecture)._from_config(config)
+    module = getattr(transformers, training if mode == "train" else serving)._from_config(config)
     return module, inputs_of(module, mode, tokens)
 
 
