@@ -196,7 +196,7 @@ def _columns(plan: Plan, problem: Problem | None) -> list[str]:
     columns = ["units", "resource", "workload", "samples", "batch", "launches", "busy (unit·s)", "memory (GB)"]
     if not _several(plan):
         columns.remove("workload")
-    return columns if problem is None else [*columns, "$/h a unit"]
+    return columns if problem is None else [*columns, "$/h each"]
 
 
 def _several(plan: Plan) -> bool:

@@ -102,7 +102,16 @@
     return trace;
   }
 
-  const axisLayout = (axis) => ({
+  // The whole front with some room: filters leave the axes as they are.
+  function extent(k) {
+    const values = data.rows.map((row) => row.at[k]);
+    const low = Math.min(...values), high = Math.max(...values);
+    const room = 0.06 * (high - low || Math.abs(high) || 1);
+    return values.length ? [low - room, high + room] : [0, 1];
+  }
+
+  const axisLayout = (axis, k) => ({
+    range: extent(k),
     title: { text: literal(axis.label) }, tickformat: axis.percent ? ".3~%" : "", zeroline: false, exponentformat: "power",
   });
   const layout = {
@@ -132,7 +141,7 @@
     const total = all.filter((k) => data.rows[k].csv !== null).length;
     byId("count").textContent = `${plans} of ${total} shown`;
     return Plotly.react("front", traces.filter((trace) => trace.x.length),
-      { ...layout, xaxis: axisLayout(first), yaxis: axisLayout(second) }, config);
+      { ...layout, uirevision: "kept", xaxis: axisLayout(first, 0), yaxis: axisLayout(second, 1) }, config);
   }
 
   // -- The chosen plan
