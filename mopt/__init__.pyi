@@ -18,6 +18,7 @@ from .front_io import load_front as load_front
 from .launch_table import LaunchTable as LaunchTable
 from .measure import measure_resource as measure_resource, measure_workload as measure_workload
 from .measurements import Measurement as Measurement
+from .melange import load_melange as load_melange
 from .operating_points import OperatingPoint as OperatingPoint
 from .parallelism import Parallelism as Parallelism
 from .plot import compare as compare
