@@ -6,19 +6,17 @@ Nothing is computed and no weights are needed: shapes alone are followed. Each s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from os import PathLike
 from typing import Any, Literal
-
-import pandas as pd
 
 from mopt.errors import MISSING, Fault, InputError
 from mopt.trace import decoder, extras
 from mopt.trace.extras import MissingExtraError
 from mopt.workload import Workload
 
-__all__ = ["MissingExtraError", "decoder_points", "huggingface", "onnx", "torch"]
+__all__ = ["MissingExtraError", "huggingface", "onnx", "torch"]
 
 
 def torch(
@@ -115,7 +113,8 @@ def huggingface(
     tokens: int | None = None,
     precision: str = "bf16",
     kv_precision: str | None = None,
-    experts: Literal["upper", "lower"] = "upper",
+    experts: decoder.Experts = "expected",
+    launches: Sequence[int] = decoder.LAUNCHES,
     method: Literal["auto", "formula", "torch"] = "auto",
     optimizer: Literal["adamw", "sgd"] | None = None,
     fused: bool = False,
@@ -140,9 +139,12 @@ def huggingface(
         By formula also "fp8" and "int8": weights of one byte, activations of two.
     kv_precision : str, optional
         Of the cache, by formula; that of the activations if left out.
-    experts : "upper" or "lower"
-        A mixture of experts reads more experts the larger the batch, a concave function: charge each launch with all of
-        them, or with those that a batch of one activates. `decoder_points` has the values between.
+    experts : "expected", "upper" or "lower"
+        A mixture of experts reads more of them the larger the batch, a concave function. By formula: those that uniform
+        routing is expected to need, as operating points, unless one sample needs all; or all of them, or those of a
+        batch of one, in every launch.
+    launches : sequence of int
+        Batches of the operating points: only these are launched.
     method : "auto", "formula" or "torch"
         "formula" needs no extra and covers prefill and decode of GPT-2, Llama, Mistral, Mixtral, Qwen2, Qwen3 and
         Qwen3-MoE; "torch" (extra `hf`) traces the model of the transformers library, in all modes but decode. "auto"
@@ -186,6 +188,7 @@ def huggingface(
             precision,
             kv_precision=kv_precision,
             experts=experts,
+            launches=launches,
             name=name,
             source=f"configuration of {model.name}, by formula, {extras.version('mopt')}",
             date=date.today().isoformat(),
@@ -250,28 +253,3 @@ def onnx(
     return onnx_graph.workload(
         path, precision=precision, fused=fused, depth=depth, name=name, sample=sample, dims=dims, batches=batches
     )
-
-
-def decoder_points(
-    config: decoder.Config,
-    batches: Iterable[int],
-    *,
-    mode: Literal["prefill", "decode"] = "decode",
-    tokens: int,
-    precision: str = "bf16",
-    kv_precision: str | None = None,
-) -> pd.DataFrame:
-    """Costs of a decoder's launches at given batches, exact where they are not affine: mixtures of experts.
-
-    Returns
-    -------
-    DataFrame
-        One row a batch: `batch`, `flops`, `bytes`, `memory`; see `mopt.trace.decoder.operating_points`.
-
-    Raises
-    ------
-    InputError
-        As `huggingface` does.
-    """
-    model = decoder.decoder(config)
-    return decoder.operating_points(model, mode, tokens, batches, precision, kv_precision=kv_precision)

@@ -12,23 +12,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from mopt.errors import MISSING, Fault, InputError
+from mopt.operating_points import OperatingPoint
 from mopt.record import record
 from mopt.trace.attention import causal_pairs
-from mopt.workload import Batch, Layer, Workload
+from mopt.workload import Layer, Workload
 
 Phase = Literal["prefill", "decode"]
-Bound = Literal["upper", "lower"]
+Experts = Literal["expected", "upper", "lower"]
 Config = Mapping[str, Any] | str | PathLike[str] | Any
 Count = Annotated[int, Field(ge=1)]
 
 BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 _GATED = ("llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe")
 SUPPORTED = ("gpt2", *_GATED)
+_SATURATED = 1 - 1e-9  # share of the experts that is as good as all of them
+# Batches of a mixture's operating points: steps of a half and a third.
+LAUNCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 @record
@@ -76,8 +78,9 @@ class Decoder:
         kept = min(tokens, self.window) if self.window else tokens
         return 2 * self.layers * self.kv_heads * self.head_dim * kept * BYTES[precision]
 
-    def experts_read(self, tokens: Batch) -> Batch:
-        """Distinct experts that `tokens` tokens activate in one layer, expected under uniform independent routing."""
+    def experts_read(self, tokens: int) -> float:
+        """Distinct experts that `tokens` tokens activate in one layer, expected under uniform independent routing:
+        E·(1 − (1 − k/E)^t) for t tokens, k of E experts each; 1 of a dense model."""
         return self.experts * (1 - (1 - self.experts_per_token / self.experts) ** tokens) if self.experts else 1.0
 
 
@@ -201,9 +204,9 @@ def _gated(kind: str, data: Mapping[str, Any], size: Any, faults: list[Fault], f
 
 
 def decoder_layers(
-    model: Decoder, phase: Phase, tokens: int, precision: str, kv_precision: str, experts: Bound
+    model: Decoder, phase: Phase, tokens: int, precision: str, kv_precision: str, read: float
 ) -> tuple[Layer, ...]:
-    """The launch as layers, each summed over the model's layers; see `workload`.
+    """The launch as layers, each summed over the model's layers, with `read` experts read of each; see `workload`.
 
     Operators are those of the reference implementations, with elementwise ones, norms included, fused into single
     passes: each matrix product reads its operands and writes its result, attention never writes its scores.
@@ -222,7 +225,6 @@ def decoder_layers(
     biases = model.biases * weight
     up = 2 if model.gated else 1
     copies = max(1, model.experts_per_token)
-    read = float(model.experts) if model.experts and experts == "upper" else float(model.experts_read(new))
     layers = [
         Layer("embedding", 0.0, position_rows, new * (8 + d * (weight + act)) + position_add),
         Layer("norms", 0.0, (n * model.norm_weights + d) * weight, ((2 * n - 1) * 4 + 5) * new * d * act),
@@ -278,97 +280,104 @@ def workload(
     precision: str = "bf16",
     *,
     kv_precision: str | None = None,
-    experts: Bound = "upper",
+    experts: Experts = "expected",
+    launches: Iterable[int] = LAUNCHES,
     name: str | None = None,
     source: str = "",
     date: str = "",
 ) -> Workload:
-    """Prefill of a prompt of `tokens`, or one decode step at a context of `tokens`, as an affine workload.
+    """Prefill of a prompt of `tokens`, or one decode step at a context of `tokens`.
 
-    A mixture of experts reads more of its experts the larger the batch, a concave function that no affine one equals:
-    `experts="upper"` charges every launch with all experts, "lower" with those that a batch of one activates.
-    `operating_points` has the values between.
+    Affine in the batch, but for a mixture of experts, which reads more of them the larger the batch, a concave function:
+    "expected" gives operating points at the batches `launches`, with `Decoder.experts_read`; "upper" charges every
+    launch with all experts, "lower" with those of a batch of one. Where one sample reads them all there is no difference.
 
     Raises
     ------
     InputError
         If a setting is outside its range.
     """
-    kv_precision = _checked(model, phase, tokens, precision, kv_precision, experts)
+    kv_precision, batches = _checked(model, phase, tokens, precision, kv_precision, experts, launches)
     what = f"prefill of {tokens} tokens" if phase == "prefill" else f"decode of 1 token at a context of {tokens}"
     notes = [
         f"{model.name}, {what}: {model.parameters:,} parameters, {precision}, cache {kv_precision}; logits of the last "
         f"token; the unmasked half of causal attention; elementwise operators fused."
     ]
+    new, act = tokens if phase == "prefill" else 1, max(2, BYTES[precision])
+    alone = model.experts_read(new)
+    sizes = (model, phase, tokens, precision, kv_precision)
+    by_points = experts == "expected" and model.experts > 0 and alone < model.experts * _SATURATED
+    points: tuple[OperatingPoint, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    if by_points:
+        points = tuple(_point(decoder_layers(*sizes, model.experts_read(batch * new)), batch) for batch in batches)
+    else:
+        layers = decoder_layers(*sizes, alone if experts == "lower" else float(max(1, model.experts)))
     if model.experts:
-        share = "all experts" if experts == "upper" else "the experts of a batch of one"
+        read = {"expected": "the experts that uniform routing is expected to need", "upper": "all experts"}
         notes.append(
-            f"Each launch reads {share} of every layer, the {experts} bound of a traffic that is concave in the batch "
-            f"({model.experts_per_token} of {model.experts} experts a token, all in the limit of large batches)."
+            f"A token needs {model.experts_per_token} of {model.experts} experts in each layer; a launch reads "
+            f"{read.get(experts, 'the experts of a batch of one')}."
         )
-    fixed, per_sample = footprint(model, phase, tokens, precision, kv_precision)
+    fixed, per_sample = footprint(*sizes)
     return Workload(
         name=name or f"{model.name}-{phase}",
         precision=precision,
-        layers=decoder_layers(model, phase, tokens, precision, kv_precision, experts),
+        layers=layers,
+        points=points,
         memory_fixed=fixed,
         memory_per_sample=per_sample,
         sample=f"prompt of {tokens} tokens" if phase == "prefill" else f"token at context {tokens}",
         description=" ".join(notes),
         source=source,
         date=date,
+        weight_bytes=fixed,
+        tensor_bytes=2 * model.layers * new * model.hidden * act,
+        pipeline_bytes=new * model.hidden * act,
     )
 
 
-def operating_points(
+def _point(layers: Iterable[Layer], batch: int) -> OperatingPoint:
+    """What a launch of `batch` samples costs, layer by layer; its memory is the workload's own."""
+    return OperatingPoint(
+        batch,
+        flops=tuple(layer.flops * batch for layer in layers),
+        bytes=tuple(layer.bytes_fixed + layer.bytes_per_sample * batch for layer in layers),
+    )
+
+
+def _checked(
     model: Decoder,
-    phase: Phase,
-    tokens: int,
-    batches: Iterable[int],
-    precision: str = "bf16",
-    *,
-    kv_precision: str | None = None,
-) -> pd.DataFrame:
-    """FLOPs, bytes moved and footprint of one launch at each batch, with the experts that it is expected to read.
-
-    Returns
-    -------
-    DataFrame
-        One row a batch: `batch`, `flops`, `bytes`, `memory`. The number of distinct experts is its expectation under
-        uniform independent routing, E·(1 − (1 − k/E)^t) for t tokens, k of E experts each.
-
-    Raises
-    ------
-    InputError
-        If a setting is outside its range.
-    """
-    kv_precision = _checked(model, phase, tokens, precision, kv_precision, "lower")
-    base = workload(model, phase, tokens, precision, kv_precision=kv_precision, experts="lower")
-    batch = np.array(list(batches), dtype=float)
-    moved = np.asarray(base.traffic(batch))
-    new = float(tokens if phase == "prefill" else 1)
-    more = model.experts_read(batch * new) - model.experts_read(new)
-    moved = moved + more * model.layers * model.mlp_weights * BYTES[precision]
-    return pd.DataFrame({"batch": batch, "flops": base.flops(batch), "bytes": moved, "memory": base.footprint(batch)})
-
-
-def _checked(model: Decoder, phase: str, tokens: Any, precision: str, kv_precision: str | None, experts: str) -> str:
+    phase: str,
+    tokens: Any,
+    precision: str,
+    kv_precision: str | None,
+    experts: str,
+    launches: Iterable[Any],
+) -> tuple[str, tuple[int, ...]]:
     default = precision if BYTES.get(precision, 1) >= 2 else "bf16"
-    kv_precision = kv_precision or default
+    kv_precision, batches = kv_precision or default, tuple(launches)
     faults = [
         Fault("", f"workload of {model.name}", field, value, f"must be one of {', '.join(allowed)}")
         for field, value, allowed in (
             ("mode", phase, ("prefill", "decode")),
             ("precision", precision, tuple(BYTES)),
             ("kv_precision", kv_precision, tuple(BYTES)),
-            ("experts", experts, ("upper", "lower")),
+            ("experts", experts, ("expected", "upper", "lower")),
         )
         if value not in allowed
     ]
     most = model.learned_positions
-    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1 or (most and tokens > most):
+    if not _whole(tokens) or (most and tokens > most):
         text = f"must be a whole number from 1 to {most}" if most else "must be a whole number of at least 1"
         faults.append(Fault("", f"workload of {model.name}", "tokens", tokens, text))
+    if not batches or not all(map(_whole, batches)) or len(set(batches)) < len(batches):
+        text = "must be different whole numbers of at least 1"
+        faults.append(Fault("", f"workload of {model.name}", "launches", batches, text))
     if faults:
         raise InputError(faults)
-    return kv_precision
+    return kv_precision, batches
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
