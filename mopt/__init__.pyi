@@ -28,6 +28,7 @@ from .problem import Demand as Demand, Problem as Problem, Quota as Quota
 from .problem_files import load_problem as load_problem, save_problem as save_problem
 from .ratio import Ratio as Ratio
 from .resource import Resource as Resource
+from .robust import RobustFront as RobustFront, robust_front as robust_front
 from .roofline import PiecewiseLinear as PiecewiseLinear, launch_time as launch_time
 from .scenarios import Solved as Solved, solve_fronts as solve_fronts
 from .service import BatchLimit as BatchLimit, batch_limit as batch_limit

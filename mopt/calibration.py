@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, overload
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mopt.accelerators import chip, find_accelerator
 from mopt.catalog import Catalog
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Mark = Literal["calibrated", "family default", "given", "ideal"]
 Range = tuple[NonNegative, NonNegative]
+Ratios = tuple[Positive, ...]
 Group = tuple[str, str, str, str]
 
 # The two 16-bit formats run at the same rate.
@@ -44,6 +45,8 @@ _SAME_RATE = {"bf16": "fp16"}
 _ALIKE = re.compile(r" x(\d+)(?: \(\d+\))?$")
 # W that a card takes without computing. Between 20 and 40 W chips never seen are predicted alike from the others.
 _BOARD_POWER = 30.0
+# Shares at which distributions of measured over predicted times are kept: 5, 10, ... 95 %.
+RATIO_LEVELS = tuple(k / 20 for k in range(1, 20))
 
 
 @record
@@ -73,6 +76,9 @@ class Entry:
         x of the power rule in FLOP/s per W, at which its η^c holds.
     power_exponent : float
         s of the power rule.
+    seen_ratios, unseen_ratios : tuple of float
+        Of a default: measured over predicted times at `RATIO_LEVELS`, of rows left out one by one where others are of
+        the same accelerator, and of rows of a chip left out as a whole. Empty: not known.
     """
 
     family: Name
@@ -92,6 +98,14 @@ class Entry:
     products: Count = 1
     flops_per_watt: Positive | None = None
     power_exponent: float = 0.0
+    seen_ratios: Ratios = ()
+    unseen_ratios: Ratios = ()
+
+    @model_validator(mode="after")
+    def _all_levels(self) -> Entry:
+        if any(len(ratios) not in (0, len(RATIO_LEVELS)) for ratios in (self.seen_ratios, self.unseen_ratios)):
+            raise ValueError(f"seen_ratios and unseen_ratios must have {len(RATIO_LEVELS)} values, or none")
+        return self
 
     @property
     def group(self) -> Group:
@@ -201,6 +215,18 @@ class Calibration:
         brings its own and keeps them; "ideal": nothing is known of the workload's family, the roofline bound it is.
         """
         return self._calibrated(resource, self._group(workload), workload)
+
+    def ratios_for(self, resource: Resource, workload: Workload) -> Ratios:
+        """Measured over predicted times at `RATIO_LEVELS`, as far off as predictions of this kind are; (): not known."""
+        mark = self.resource_for(resource, workload).mark
+        if mark not in ("calibrated", "family default"):
+            return ()
+        for framework in dict.fromkeys((self.framework, "")):
+            default = self._index.get((*self._group(workload), framework), {}).get("")
+            if default is not None:
+                seen, unseen = default.seen_ratios, default.unseen_ratios
+                return seen if mark == "calibrated" or not unseen else unseen
+        return ()
 
     @overload
     def apply(self, resources: Catalog, workload: Workload | None = None) -> Catalog: ...

@@ -60,6 +60,8 @@ class _EntryTable(TomlTable):
     products: Count = 1
     flops_per_watt: Positive = 1.0
     power_exponent: float = 0.0
+    seen_ratios: list[Positive] = Field(default_factory=list)
+    unseen_ratios: list[Positive] = Field(default_factory=list)
 
 
 class _HeadTable(TomlTable):

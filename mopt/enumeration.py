@@ -74,6 +74,20 @@ def nondominated_choices(problem: Problem, peaks: Mapping[str, float], margin: f
     ]
 
 
+def soonest(problem: Problem, dedicated: Mapping[tuple[str, str], int]) -> Choice | None:
+    """Units with the launches by which each demand is done first; None if the period is too short."""
+    counts: dict[tuple[str, str], int] = {}
+    for r, demand in problem.demand_by_name.items():
+        names = [i for (i, q), n in dedicated.items() if q == r and n]
+        table = _Table(problem, names, demand)
+        types = np.arange(len(names))[None, :]
+        (span,) = table.shortest(types, np.array([[dedicated[i, r] for i in names]]))
+        if not np.isfinite(span):
+            return None
+        counts |= {(i, r): table.launches(k, float(span)) for k, i in enumerate(names)}
+    return Choice(dict(dedicated), counts)
+
+
 def _blocks(problem: Problem, names: list[str]) -> Iterator[tuple[Ints, Ints]]:
     """Choices within all limits but the budget, in blocks: types by index and units, of shape (choices, types used)."""
     least = np.array([problem.min_units.get(i, 0) for i in names])

@@ -483,13 +483,16 @@ def _grid(
         span, largest = abs(values[1] - values[0]), max(map(abs, values))
         ranges.append(span)
         sizes.append(largest)
-        if own is None and step is not None and step >= span * FINEST:
+        # Where the ends coincide, any step is coarse against the range, but not one below what is rounding.
+        coarse = step is not None and step >= max(span * FINEST, largest * PRECISION)
+        if own is None and step is not None and coarse:
             choice = step
         else:
             if own is None:
-                own = task.finest * (abs(Fraction(axis.own(values[1])) - Fraction(axis.own(values[0]))) or 1)
+                low, high = (Fraction(axis.own(value)) for value in values)
+                own = task.finest * (abs(high - low) or abs(low) or 1)
             choice = max(axis.internal_step(own, values), largest * PRECISION)
-        on = step is not None and choice <= step and step >= span * FINEST
+        on = step is not None and choice <= step and coarse
         chosen.append(step if on and step is not None else choice)
         lattice.append(on)
     skip = tuple(step / 2 if on else step for step, on in zip(chosen, lattice, strict=True))
