@@ -220,7 +220,7 @@ def _read(target: str, offers: dict[str, Any], limits: dict[str, Any]) -> Proble
     from mopt.toml_tables import load_toml
     from mopt.workload_files import is_path, load_workload
 
-    if is_path(target) and "layers" not in load_toml(Path(target)):  # every workload file has layers
+    if is_path(target) and not load_toml(Path(target)).keys() & {"layers", "points"}:  # every workload file has either
         if faults := [Fault(target, "", option, value, "not with a problem file, which says it")
                       for option, value in (offers | limits).items()]:  # fmt: skip
             raise InputError(faults)

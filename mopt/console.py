@@ -219,8 +219,8 @@ def print_workloads(workloads: Iterable[Workload], batch: int) -> None:
             workload.precision,
             workload.sample,
             f"{workload.flops_per_sample / 1e9:.4g}",
-            f"{workload.bytes_per_sample / 1e6:.4g}",
-            f"{workload.bytes_fixed / 1e6:.4g}",
+            f"{workload.bytes_per_sample / 1e6:.4g}" if workload.layers else "by points",
+            f"{workload.bytes_fixed / 1e6:.4g}" if workload.layers else "by points",
             f"{workload.arithmetic_intensity(batch):.4g}",
             f"{workload.footprint(1) / 1e9:.4g}",
         )

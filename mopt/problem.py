@@ -438,10 +438,14 @@ def _workload_contradictions(problem: Problem, workload: Workload) -> Iterable[F
     if workload.points and problem.max_launches is not None and problem.max_launches > MOST_TABLE_LAUNCHES:
         allowed = f"with points, max_launches may be at most {MOST_TABLE_LAUNCHES}, or left out"
         yield fault("points", f"{len(workload.points)} points", allowed)
-    if problem.utilization == "compute" and not workload.flops_per_sample:
-        yield fault("flops", 0, "needed for utilization='compute'")
-    if problem.utilization == "bandwidth" and not workload.layers and not any(p.bytes for p in workload.points):
-        yield fault("points", f"{len(workload.points)} points", "bytes are needed for utilization='bandwidth'")
+    used = {
+        "compute": ("flops", workload.flops_per_sample > 0),
+        "bandwidth": ("bytes", any([workload.bytes_fixed, workload.bytes_per_sample, *(p.bytes for p in workload.points)])),
+        "memory": ("memory", workload.footprint(1) > 0 or any(p.memory for p in workload.points)),
+    }
+    field, known = used[problem.utilization]
+    if not known:
+        yield fault(field, 0, f"needed for utilization={problem.utilization!r}")
 
 
 def _assumptions(problem: Problem) -> Iterable[str]:

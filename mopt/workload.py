@@ -161,8 +161,11 @@ class Workload:
         return self.bytes_fixed + self.bytes_per_sample * batch
 
     def arithmetic_intensity(self, batch: Batch) -> Batch:
-        """I(b) = F(b)/Q(b) in FLOP/B (eq. 2)."""
-        return self.flops(batch) / self.traffic(batch)
+        """I(b) = F(b)/Q(b) in FLOP/B (eq. 2); inf where points say nothing of bytes."""
+        moved = self.traffic(batch)
+        if not np.any(moved):
+            return np.full_like(moved, math.inf, dtype=float) if np.ndim(moved) else math.inf
+        return self.flops(batch) / moved
 
     @property
     def footprint_pieces(self) -> tuple[MemoryPiece, ...]:
