@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mopt.front import ParetoFront
 
-Curve = npt.NDArray[np.float64]
+Curve = npt.NDArray[np.float64]  # of shape (steps, 2)
 
 _STYLES: tuple[tuple[str, str, str], ...] = (
     ("o", "-", "0.0"),
@@ -71,7 +71,7 @@ def draw_front(front: ParetoFront, ax: Axes | None = None) -> Axes:
     if front.points:
         ax.plot(*front.knee().objectives, "D", color="black", fillstyle="none", markersize=11, zorder=5, label="knee")
         lines = _label_ends(front, ax)
-        _shade(front, curves, ax, room=0.1 + 0.08 * lines)
+        _shade(front, curves, ax, room=0.12 + 0.08 * lines)
         legend_above(ax)
     return ax
 
@@ -110,7 +110,7 @@ def _label_ends(front: ParetoFront, ax: Axes) -> int:
         text = fleet_text(plan.units, short)
         most = max(most, 1 + text.count("\n"))
         ax.annotate(
-            text, end.objectives, xytext=(-4 * outward, 10 * beyond),
+            text, end.objectives, xytext=(-4 * outward, 12 * beyond),
             textcoords="offset points", ha="left" if outward == 1 else "right", va="bottom" if beyond == 1 else "top",
             fontsize=SMALL, linespacing=1.1, zorder=6,
         )  # fmt: skip
@@ -119,6 +119,8 @@ def _label_ends(front: ParetoFront, ax: Axes) -> int:
 
 def _shade(front: ParetoFront, curves: list[Curve], ax: Axes, room: float) -> None:
     """Shade what no plan reaches, and hatch what is still open of it; fixes the limits of the axes."""
+    before, after = _open_ends(front, curves)
+    ax.update_datalim([*before, *after])
     ax.autoscale(True)
     ax.margins(x=0.06, y=room)
     ax.autoscale_view()
@@ -130,7 +132,7 @@ def _shade(front: ParetoFront, curves: list[Curve], ax: Axes, room: float) -> No
     # in both objectives is known to be out of reach.
     path = [np.array([(x_best, y_best), (x_best, y_worst), (first[0], y_worst)] if front.complete
                      else [(x_best, y_best), (x_best, first[1])])]
-    unknown = []
+    unknown = [_rectangle(first, (x_best, y_worst))] if before else []
     for curve, following in pairwise(curves):
         outer = (following[0, 0], curve[-1, 1])
         inner = (curve[-1, 0], following[0, 1])
@@ -138,9 +140,10 @@ def _shade(front: ParetoFront, curves: list[Curve], ax: Axes, room: float) -> No
             path += [curve, np.array([outer])]
         else:
             path += [curve, np.array([inner])]
-            unknown.append(np.array([curve[-1], outer, following[0], inner]))
+            unknown.append(_rectangle(curve[-1], following[0]))
     path.append(curves[-1])
     path.append(np.array([(x_worst, last[1]), (x_worst, y_best)] if front.complete else [(last[0], y_best)]))
+    unknown += [_rectangle(last, (x_worst, y_best))] if after else []
     # Added as artists: the shade must not count when limits are chosen again.
     ax.add_artist(Polygon(np.concatenate(path), facecolor="0.9", edgecolor="none", zorder=0, label="infeasible side"))
     for k, corners in enumerate(unknown):
@@ -150,6 +153,21 @@ def _shade(front: ParetoFront, curves: list[Curve], ax: Axes, room: float) -> No
         )
     ax.set_xlim(left, right)
     ax.set_ylim(low, high)
+
+
+def _rectangle(corner: Sequence[float], opposite: Sequence[float]) -> Curve:
+    (x0, y0), (x1, y1) = corner, opposite
+    return np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
+
+
+def _open_ends(front: ParetoFront, curves: list[Curve]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """What an incomplete front leaves open before its first and after its last point: a place there, if anything."""
+    (x0, y0), (x1, y1) = curves[0][0], curves[-1][-1]
+    step, sense = front.senses[0] * 0.25 * (abs(x1 - x0) or abs(x1) or 1.0), front.senses[1]
+    bounds = [value for pair in front.unexplored for value in pair if np.isfinite(value)]
+    worse, better = [v for v in bounds if sense * v > sense * y0], [v for v in bounds if sense * v < sense * y1]
+    return ([(x0 - step, max(worse, key=lambda v: sense * v))] if worse else [],
+            [(x1 + step, min(better, key=lambda v: sense * v))] if better else [])  # fmt: skip
 
 
 def _explored(front: ParetoFront, start: float, end: float) -> bool:

@@ -22,7 +22,7 @@ from mopt.plot_labels import (
     plain_decades,
     short_names,
 )
-from mopt.resource import Resource
+from mopt.resource import PRECISIONS, Resource
 from mopt.roofline import PiecewiseLinear, launch_time
 from mopt.service import batch_limit, step_of, usable_times
 from mopt.workload import Workload
@@ -44,6 +44,7 @@ def plot_roofline(
     workloads: Workload | Iterable[Workload] = (),
     batches: Sequence[float] = (1, 8, 64),
     ax: Axes | None = None,
+    precision: str | None = None,
 ) -> Axes:
     """Draw the rooflines of resources, and where workloads lie under them.
 
@@ -59,7 +60,10 @@ def plot_roofline(
     batches : sequence of float
         Samples per launch on each accelerator; those that don't fit its memory are left out.
     ax : matplotlib Axes, optional
-        Where to draw; by default a new figure of 6×4 inches.
+        Where to draw; by default a new figure of 6×4 inches. Names stand right of it: a figure of your own needs room
+        there, or a layout that makes it ("constrained").
+    precision : str, optional
+        Of the roofs where no workload says it; by default each has its highest peak.
 
     Returns
     -------
@@ -79,11 +83,13 @@ def plot_roofline(
         faults.append(Fault("", "plot_roofline", "batches", 0, "must be at least one"))
     if not machines:
         faults.insert(0, Fault("", "plot_roofline", "resources", 0, "must be at least one"))
+    if precision is not None and precision not in PRECISIONS:
+        faults.append(Fault("", "plot_roofline", "precision", precision, f"must be one of {', '.join(PRECISIONS)}"))
     if faults:
         raise InputError(faults)
     paths = [(k, w, r, _path(r, w, sorted(batches))) for k, w in enumerate(loads) for r in machines]
     paths = [path for path in paths if len(path[3])]
-    precisions: list[str | None] = list(dict.fromkeys(w.precision for w in loads)) or [None]
+    precisions: list[str | None] = list(dict.fromkeys(w.precision for w in loads)) or [precision]
     roofs = [roof for r in machines for roof in _roofs(r, precisions)]
     reached = [path[:, 1] for *_, path in paths]
     intensities = np.concatenate([[r.ridge_point(p) for r, p, _ in roofs], *reached])

@@ -51,6 +51,11 @@ MEASURED = machine(
 )
 
 
+@functools.cache
+def stopped():
+    return mopt.solve_epsilon_front(mopt.Problem(MACHINES, NET, samples=200000, time_limit=1.0), max_points=12)
+
+
 def forty_machines():
     return [machine(f"box-{k}", 10.0 * 1.1**k, 100.0, 24.0, 1.0) for k in range(40)]
 

@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.patches import Polygon
+from matplotlib.transforms import Bbox
 
 import mopt
 
@@ -35,6 +36,7 @@ PICTURES = {
     "front_of_segments": lambda: scenes.segments().plot(),
     "front_cut_short": lambda: scenes.cut_short().plot(),
     "front_cut_short_anywhere": lambda: scenes.cut_short(()).plot(),
+    "front_stopped": lambda: scenes.stopped().plot(),
     "front_of_elapsed": lambda: scenes.billed("elapsed").plot(),
     "front_of_per_use": lambda: scenes.billed("per_use").plot(),
     "front_with_long_names": lambda: scenes.long_names().plot(),
@@ -52,7 +54,7 @@ PICTURES = {
         [scenes.solved(samples) for samples in range(30_000, 60_000, 5_000)], [f"{n},000 samples" for n in range(30, 60, 5)]
     ),
     "roofline_of_one": lambda: mopt.plot_roofline(scenes.MACHINES[1], scenes.NET),
-    "rooflines_alone": lambda: mopt.plot_roofline(scenes.MACHINES[:3]),
+    "rooflines_alone": lambda: mopt.plot_roofline(scenes.MACHINES[:3], precision="fp32"),
     "rooflines_of_three": lambda: mopt.plot_roofline(FEW, WORKLOADS, batches=(1, 4, 16, 64, 256)),
     "rooflines_of_eight": lambda: mopt.plot_roofline(scenes.MACHINES, WORKLOADS[:2]),
     "rooflines_of_forty": lambda: mopt.plot_roofline(scenes.forty_machines()),
@@ -127,12 +129,14 @@ def test_no_text_is_cut_off(picture):
 
 
 def test_no_label_lies_on_a_marker(picture):
+    boxes(picture)  # lays the picture out
     labels = [(text.get_text(), text.get_window_extent()) for text in picture.texts]
     markers = [
-        picture.transData.transform(xy)
+        Bbox.from_bounds(*(picture.transData.transform(xy) - size / 2), size, size)
         for line in picture.get_lines() if line.get_marker() not in ("None", "", None) for xy in line.get_xydata()
+        for size in [line.get_markersize() * picture.figure.dpi / 72]
     ]  # fmt: skip
-    assert [text for text, box in labels for xy in markers if box.contains(*xy)] == []
+    assert [text for text, box in labels for marker in markers if box.overlaps(marker)] == []
 
 
 def test_the_picture_is_grey(picture):
@@ -194,10 +198,6 @@ def lines(ax: Axes):
     return {line.get_label(): line for line in ax.get_lines()}
 
 
-def shade(ax: Axes, label: str):
-    return [patch for patch in ax.artists + list(ax.patches) if isinstance(patch, Polygon) and patch.get_label() == label]
-
-
 def test_no_plan_lies_on_the_infeasible_side():
     for front in (scenes.segments(), scenes.many_points(), scenes.knapsack()):
         ax = front.plot()
@@ -207,6 +207,17 @@ def test_no_plan_lies_on_the_infeasible_side():
         worse, better = front.values + step, front.values - step
         assert not path.contains_points(worse).any()
         assert path.contains_points(better).all()
+
+
+def test_what_a_stopped_search_leaves_open_is_hatched_and_not_shaded():
+    front = scenes.stopped()
+    ax = front.plot()
+    areas = {patch.get_label(): patch.get_path() for patch in ax.get_children() if isinstance(patch, Polygon)}
+    beyond = [point.objectives for point in scenes.many_points()[len(front) :]]
+    shown = [xy for xy in beyond if ax.viewLim.contains(*xy)]
+    assert len(shown) == 3
+    assert areas["still open"].contains_points(shown).all()
+    assert not areas["infeasible side"].contains_points(beyond).any()
 
 
 def test_rooflines_bend_at_their_ridge_points():
@@ -274,6 +285,8 @@ INFERENCE = mopt.Resource("chip", {"int8": 1e12}, 1e11, 1e9, 1.0, trains=False)
         (lambda: mopt.plot_roofline(FEW, scenes.NET, batches=(math.nan,)), "batches = nan: must be a finite number"),
         (lambda: mopt.plot_roofline(FEW, scenes.NET, batches=("8",)), "batches = '8': must be a finite number"),
         (lambda: mopt.plot_roofline(INFERENCE, scenes.NET), r"has no fp16 peak \(has int8\)"),
+        (lambda: mopt.plot_roofline(FEW, precision="fp17"), "precision = 'fp17': must be one of fp64, "),
+        (lambda: mopt.plot_roofline(FEW, precision="int8"), "precision = 'int8': has peaks for fp16, fp32"),
         (lambda: mopt.plot_roofline("a100"), "resources = 'a100': must be a Resource"),
         (lambda: mopt.plot_roofline(FEW, ["resnet50-train"]), "workloads = 'resnet50-train': must be a Workload"),
         (lambda: mopt.plot_launch_time(INFERENCE, scenes.NET), r"has no fp16 peak \(has int8\)"),
