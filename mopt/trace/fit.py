@@ -45,6 +45,8 @@ class Trace:
         FLOPs of a launch that don't depend on b, all operators together.
     memory : tuple of MemoryPiece
         The footprint is the largest of these pieces.
+    weights : float
+        Bytes of the parameters.
     """
 
     layer: tuple[str, ...]
@@ -54,6 +56,7 @@ class Trace:
     bytes_per_sample: Floats
     flops_fixed: float
     memory: tuple[MemoryPiece, ...]
+    weights: float
     update: Update
     about: str
 
@@ -150,6 +153,8 @@ class Trace:
             mode="training" if mode == "train" else "inference",
             sample=sample,
             gradient_bytes=self.update.gradients,
+            weight_bytes=self.weights,
+            optimizer_bytes=self.update.state,
             description=" ".join(notes),
             source=source,
             date=date.today().isoformat(),
@@ -162,7 +167,7 @@ def _times(flops: Floats, moved: Floats, ridge: Floats) -> Floats:
     return np.concatenate([np.maximum(flops / part[:, None], moved).sum(axis=1) for part in slices])
 
 
-def fit(tapes: Sequence[Tape], *, fused: bool, update: Update, about: str) -> Trace:
+def fit(tapes: Sequence[Tape], *, fused: bool, weights: float, update: Update, about: str) -> Trace:
     """Coefficients from the first two tapes, checked at the third.
 
     Raises
@@ -200,6 +205,7 @@ def fit(tapes: Sequence[Tape], *, fused: bool, update: Update, about: str) -> Tr
         bytes_per_sample=q1,
         flops_fixed=float(f0.sum()),
         memory=_envelope(*_affine(memory, batches), update.state),
+        weights=weights,
         update=update,
         about=about,
     )

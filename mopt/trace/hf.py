@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from mopt.errors import MISSING, Fault, InputError
 from mopt.trace import pytorch
-from mopt.trace.decoder import Config, read_config
+from mopt.trace.decoder import BYTES, SUPPORTED, Config, decoder, read_config
 from mopt.trace.extras import version
 from mopt.workload import Workload
 
@@ -105,7 +106,7 @@ def workload(
 ) -> Workload:
     """See `mopt.trace.huggingface`; `mode` is "infer", "train" or "prefill"."""
     model = build(config)
-    return pytorch.workload(
+    made = pytorch.workload(
         model,
         inputs or inputs_of(model, mode, tokens),
         mode="train" if mode == "train" else "infer",
@@ -119,6 +120,18 @@ def workload(
         batches=batches,
         source=f"traced with {version('mopt')}, {version('torch')}, {version('transformers')}",
     )
+    summed, passed_on = _exchanged(config, mode, tokens or _DEFAULT_TOKENS, precision)
+    return dataclasses.replace(made, tensor_bytes=summed, pipeline_bytes=passed_on)
+
+
+def _exchanged(config: Config, mode: str, tokens: int, precision: str) -> tuple[float | None, float | None]:
+    """Activations of a sample that the parts of a decoder exchange if it is split: two sums a layer, and one tensor a
+    stage; as much again for their gradients. None for other architectures."""
+    if read_config(config)[0].get("model_type") not in SUPPORTED:
+        return None, None
+    sizes = decoder(config)
+    tensor = float((2 if mode == "train" else 1) * tokens * sizes.hidden * BYTES[precision])
+    return 2 * sizes.layers * tensor, tensor
 
 
 def _sample(model: Any, tokens: int | None) -> str:

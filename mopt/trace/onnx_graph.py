@@ -56,7 +56,13 @@ def workload(
         f"ONNX graph {loaded.graph.name!r}, forward pass, {precision}, from shapes at batches {at}. FLOPs of matrix "
         f"products, convolutions and attention, 2 a multiply-add; bytes {kind}."
     )
-    made = fit(tapes, fused=fused, update=Update(), about=about)
+    kinds = PRECISIONS[precision]
+    weights = sum(
+        float(prod(tensor.dims) * _item(tensor.data_type, kinds))
+        for tensor in loaded.graph.initializer
+        if tensor.data_type in _FLOATS or kinds is None
+    )
+    made = fit(tapes, fused=fused, weights=weights, update=Update(), about=about)
     return made.workload(
         name=name or loaded.graph.name or "onnx",
         precision=precision,
@@ -217,9 +223,7 @@ class _Graph:
         return node.op_type in onnx_costs.VIEWS
 
     def _item(self, kind: int) -> int:
-        if self._float_bytes and kind in _FLOATS:
-            return self._float_bytes
-        return max(1, int(helper.tensor_dtype_to_np_dtype(kind).itemsize))
+        return _item(kind, self._float_bytes)
 
     def _nbytes(self, name: str) -> int:
         return prod(self._shapes[name]) * self._item(self._types[name])
@@ -246,6 +250,13 @@ class _Graph:
             shape, result = self._shapes[node.input[0]], self._shapes[node.output[0]]
             return "rowwise" if len(shape) > 1 and result[:1] == shape[:1] else "reduction"
         return "other"
+
+
+def _item(kind: int, float_bytes: int | None) -> int:
+    """Bytes of one element."""
+    if float_bytes and kind in _FLOATS:
+        return float_bytes
+    return max(1, int(helper.tensor_dtype_to_np_dtype(kind).itemsize))
 
 
 def _layer(node: Any, position: int) -> str:

@@ -52,9 +52,9 @@ def trace(
     """What each operator of one launch costs; `mopt.trace.torch` is this and `Trace.workload`."""
     _check(module, mode, precision, optimizer, batches)
     tapes = []
-    update = Update()
+    weights, update = 0.0, Update()
     for batch in batches:
-        tape, update = _run(module, inputs, batch, mode, precision, optimizer, loss)
+        tape, weights, update = _run(module, inputs, batch, mode, precision, optimizer, loss)
         tapes.append(tape)
     step = f"training step, {optimizer or 'no optimizer'}" if mode == "train" else "forward pass"
     kind = "elementwise operators fused" if fused else "operator by operator (eager)"
@@ -63,7 +63,7 @@ def trace(
         f"{type(module).__name__}, {step}, {precision}, traced on fake tensors at batches {at}. "
         f"FLOPs of matrix products, convolutions and attention, 2 a multiply-add; bytes {kind}."
     )
-    return fit(tapes, fused=fused, update=update, about=about)
+    return fit(tapes, fused=fused, weights=weights, update=update, about=about)
 
 
 def workload(
@@ -131,8 +131,8 @@ def _run(
     precision: str,
     optimizer: str | None,
     loss: Loss | None,
-) -> tuple[Tape, Update]:
-    """One launch of `batch` samples on the tape, and the optimizer step that follows it."""
+) -> tuple[Tape, float, Update]:
+    """One launch of `batch` samples on the tape, the bytes of the parameters, and the optimizer step that follows."""
     dtype = DTYPES[precision]
     trains = mode == "train"
     fake = fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
@@ -161,7 +161,9 @@ def _run(
             fault = Fault("", f"operator {recorder.latest}", "inputs", MISSING, text)
             raise InputError([fault]) from error
         recorder.stop()
-    return recorder.tape, _update(weights, optimizer) if trains else Update()
+    parameters = {id(tensor): tensor.nbytes for tensor in weights.values() if isinstance(tensor, torch.nn.Parameter)}
+    update = _update(weights, optimizer) if trains else Update()
+    return recorder.tape, float(sum(parameters.values())), update
 
 
 @contextlib.contextmanager

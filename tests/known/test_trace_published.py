@@ -151,6 +151,8 @@ def test_formula_and_trace_agree_on_prefill(name, tokens):
     assert formula.bytes_fixed == pytest.approx(traced.bytes_fixed, rel=0.005)
     assert formula.bytes_per_sample == pytest.approx(traced.bytes_per_sample, rel=0.005)
     assert formula.footprint(1) == pytest.approx(traced.footprint(1), rel=0.025)
+    for field in ("weight_bytes", "tensor_bytes", "pipeline_bytes"):
+        assert getattr(formula, field) == getattr(traced, field)
 
 
 def test_formula_and_trace_agree_on_decode():

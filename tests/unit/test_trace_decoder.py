@@ -77,32 +77,54 @@ def test_a_window_bounds_scores_and_cache():
 
 
 def test_experts_read_grow_concavely_between_the_bounds():
-    batches = [1, 2, 3, 4, 8, 16, 64, 256]
-    points = mopt.trace.decoder_points(MIXTURE, batches, tokens=10, precision="fp16")
-    low, high = (
-        mopt.trace.huggingface(MIXTURE, mode="decode", tokens=10, precision="fp16", experts=e)
-        for e in ("lower", "upper")
+    batches = (1, 2, 3, 4, 8, 16, 64, 256)
+    made, low, high = (
+        mopt.trace.huggingface(MIXTURE, mode="decode", tokens=10, precision="fp16", experts=experts, launches=batches)
+        for experts in ("expected", "lower", "upper")
     )
-    moved = points["bytes"].to_numpy()
-    b = np.array(batches, dtype=float)
+    assert [point.batch for point in made.costs] == list(batches)
+    b, moved = np.array(batches, dtype=float), np.array([sum(point.bytes) for point in made.costs])
     assert moved[0] == pytest.approx(low.traffic(1.0))
     assert np.all(moved[1:] > low.traffic(b[1:]))
     assert np.all(moved <= high.traffic(b))
     assert moved[-1] == pytest.approx(high.traffic(256.0), rel=1e-9)
-    slopes = np.diff(moved) / np.diff(b)
-    assert np.all(np.diff(slopes) < 0)
-    assert points["flops"].tolist() == pytest.approx((b * low.flops_per_sample).tolist())
-    expert = 3 * 8 * 20 * 2
+    assert np.all(np.diff(np.diff(moved) / np.diff(b)) < 0)
+    assert [sum(point.flops) for point in made.costs] == pytest.approx((b * low.flops_per_sample).tolist())
     # two tokens, two of eight experts each: 8·(1 − (3/4)²) = 3.5 distinct ones
-    assert moved[1] - low.traffic(2.0) == pytest.approx(3 * 1.5 * expert)
-    assert "the lower bound of a traffic that is concave in the batch" in low.description
+    assert moved[1] - low.traffic(2.0) == pytest.approx(3 * 1.5 * 3 * 8 * 20 * 2)
+    assert (made.memory_fixed, made.memory_per_sample) == (low.memory_fixed, low.memory_per_sample)
+    assert "A token needs 2 of 8 experts" in made.description
 
 
-def test_a_dense_decoder_has_no_bounds():
-    points = mopt.trace.decoder_points(TINY, [1, 7], mode="prefill", tokens=5)
-    made = mopt.trace.huggingface(TINY, mode="prefill", tokens=5, experts="lower")
-    assert points["bytes"].tolist() == [made.traffic(1.0), made.traffic(7.0)]
-    assert points["memory"].tolist() == [made.footprint(1), made.footprint(7)]
+def test_layers_of_points_are_those_of_the_bounds():
+    """One number a layer, whose roofline times add up."""
+    made = mopt.trace.huggingface(MIXTURE, mode="decode", tokens=10, launches=(1, 10_000))
+    low, high = (
+        mopt.trace.huggingface(MIXTURE, mode="decode", tokens=10, experts=experts) for experts in ("lower", "upper")
+    )
+    for point, bound in zip(made.costs, (low, high), strict=True):
+        assert point.flops == pytest.approx([layer.flops * point.batch for layer in bound.layers])
+        assert point.bytes == pytest.approx(
+            [layer.bytes_fixed + layer.bytes_per_sample * point.batch for layer in bound.layers]
+        )
+
+
+@pytest.mark.parametrize(("config", "mode"), [(TINY, "decode"), (TINY, "prefill"), (MIXTURE, "prefill")])
+def test_what_is_affine_has_layers(config, mode):
+    """A dense model, and a prompt that needs every expert by itself."""
+    expected, upper = (
+        mopt.trace.huggingface(config, mode=mode, tokens=100, experts=experts) for experts in ("expected", "upper")
+    )
+    assert not expected.points
+    assert expected.layers == upper.layers
+
+
+def test_bytes_of_parallel_parts():
+    """Two sums of activations a layer, one tensor from stage to stage, weights to share."""
+    made = mopt.trace.huggingface(TINY, mode="prefill", tokens=16, precision="fp8")
+    assert made.tensor_bytes == 2 * 3 * 16 * 8 * 2
+    assert made.pipeline_bytes == 16 * 8 * 2
+    assert made.weight_bytes == made.memory_fixed == decoder(TINY).parameters
 
 
 def test_config_from_folder_file_and_mapping(tmp_path):
@@ -163,6 +185,9 @@ def test_other_architectures_are_refused_by_formula():
         ({"mode": "think", "method": "guess"}, ["mode", "method"]),
         ({"mode": "train", "method": "formula"}, ["mode"]),
         ({"method": "torch"}, ["method"]),
+        ({"launches": ()}, ["launches"]),
+        ({"launches": (4, 4)}, ["launches"]),
+        ({"launches": (0, 2.0)}, ["launches"]),
     ],
 )
 def test_settings_are_checked(setting, fields):

@@ -145,6 +145,7 @@ def test_footprint_by_hand():
     """Weights, input, and the largest set of live tensors: x, a and b while adding."""
     made = traced(chain())
     assert (made.memory_fixed, made.memory_per_sample) == (4 * 49, 3 * 48)
+    assert made.weight_bytes == 4 * 49
 
 
 def test_a_fixed_batch_is_replaced_where_the_graph_allows():

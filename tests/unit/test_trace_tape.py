@@ -145,7 +145,7 @@ def test_views_of_a_value_are_read_up_to_its_size():
 
 
 def fitted(tapes, fused=False, update=Update()):  # noqa: B008
-    return fit(tapes, fused=fused, update=update, about="by hand")
+    return fit(tapes, fused=fused, weights=0.0, update=update, about="by hand")
 
 
 def test_coefficients_come_out_exactly():
@@ -211,7 +211,7 @@ def test_layers_by_path_and_depth():
 def plain(layers, costs):
     flops, fixed, per_sample = np.array(costs, dtype=float).T
     names = tuple(layers)
-    return Trace(names, names, flops, fixed, per_sample, 0.0, (MemoryPiece(0, 0),), Update(), "by hand")
+    return Trace(names, names, flops, fixed, per_sample, 0.0, (MemoryPiece(0, 0),), 0.0, Update(), "by hand")
 
 
 def test_equal_layers_are_merged_without_changing_the_roofline():

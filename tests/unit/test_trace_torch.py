@@ -63,6 +63,19 @@ def test_optimizer_traffic_and_state_per_parameter(precision, optimizer, moved, 
     assert (made.update.bytes_moved, made.update.state) == (220 * moved, 220 * state)
 
 
+def test_weights_and_states_are_told_apart():
+    """What ZeRO shares: buffers are no part of it."""
+    made = mopt.trace.torch(
+        nn.Sequential(nn.Linear(10, 20), nn.BatchNorm1d(20)),
+        torch.empty(4, 10),
+        mode="train",
+        precision="bf16",
+        optimizer="adamw",
+    )
+    assert (made.weight_bytes, made.gradient_bytes, made.optimizer_bytes) == (2 * 260, 2 * 260, 12 * 260)
+    assert made.tensor_bytes is None
+
+
 def test_frozen_parameters_have_no_gradient_and_no_state():
     module = nn.Sequential(nn.Linear(10, 20), nn.Linear(20, 3))
     module[0].requires_grad_(False)
