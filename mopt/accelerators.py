@@ -31,7 +31,8 @@ _MEMORY_TOLERANCE = 0.08
 class Accelerator:
     """One accelerator, or one socket of a CPU.
 
-    Memory in GB, bandwidth in GB/s, dense peaks in TFLOP/s by precision, thermal design power in W.
+    Memory in GB, bandwidth in GB/s, dense peaks in TFLOP/s by precision, thermal design power in W; what it sends to
+    others in a machine in GB/s, one way: by its links or, if it has none, by PCIe.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Accelerator:
     peak_tflops: dict[str, float]
     trains: bool
     power_w: float | None
+    link_gbs: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def accelerators() -> dict[str, Accelerator]:
             peak_tflops={key: float(row[column]) for key, column in _PEAKS.items() if row[column]},
             trains=row["trains"] == "yes",
             power_w=float(row["tdp_w"]) if row["tdp_w"] else None,
+            link_gbs=float(row["link_gbs_bidir"] or 0) / 2 or float(row["pcie_gbs_1dir"] or 0) or None,
         )
         for row in _data("accelerators.csv")
     }

@@ -44,6 +44,7 @@ class FrameRow(TableRow):
     peak_fp8_tflops: Positive | None = None
     peak_int8_tflops: Positive | None = None
     network_gbps: Positive | None = None
+    link_bandwidth_gbs: Positive | None = None
     max_units: Annotated[int, Field(ge=0)] | None = None
     compute_efficiency: Efficiency = 1.0
     bandwidth_efficiency: Efficiency = 1.0
@@ -59,7 +60,7 @@ def to_frame(resources: Iterable[Resource]) -> pd.DataFrame:
 
     frame = pd.DataFrame([_cells(resource) for resource in resources], columns=list(FrameRow.model_fields))
     peaks = [_PEAK, *_PEAKS.values()]
-    numbers = [*peaks, "network_gbps"]
+    numbers = [*peaks, "network_gbps", "link_bandwidth_gbs"]
     frame[numbers] = frame[numbers].astype(float)
     frame["max_units"] = frame["max_units"].astype("Int64")
     return frame.drop(columns=[column for column in peaks if frame[column].isna().all()])
@@ -127,6 +128,7 @@ def _resource(row: FrameRow) -> Resource:
         spot=row.spot,
         trains=row.trains,
         network_bandwidth=None if row.network_gbps is None else row.network_gbps * BYTES_PER_GBIT,
+        link_bandwidth=None if row.link_bandwidth_gbs is None else row.link_bandwidth_gbs * BYTES_PER_GB,
         source=row.source,
     )
 
@@ -137,7 +139,7 @@ def _cells(resource: Resource) -> Mapping[str, Any]:
         peaks = {_PEAKS[precision]: _in_units(value, FLOPS_PER_TFLOPS) for precision, value in peak.items()}
     else:
         peaks = {_PEAK: _in_units(peak, FLOPS_PER_TFLOPS)}
-    network = resource.network_bandwidth
+    network, link = resource.network_bandwidth, resource.link_bandwidth
     return {
         "name": resource.name,
         "provider": resource.provider,
@@ -151,6 +153,7 @@ def _cells(resource: Resource) -> Mapping[str, Any]:
         "memory_bandwidth_gbs": _in_units(resource.memory_bandwidth, BYTES_PER_GB),
         **peaks,
         "network_gbps": None if network is None else _in_units(network, BYTES_PER_GBIT),
+        "link_bandwidth_gbs": None if link is None else _in_units(link, BYTES_PER_GB),
         "max_units": resource.max_units,
         "compute_efficiency": resource.compute_efficiency,
         "bandwidth_efficiency": resource.bandwidth_efficiency,

@@ -20,6 +20,7 @@ from mopt.measure_cli import accuracy, measure
 if TYPE_CHECKING:
     from mopt.front import ParetoFront
     from mopt.problem_files import ProblemFile
+    from mopt.workload import Workload
 
 # What a command needs is imported when it runs, so that `mopt --help` needn't wait for it.
 
@@ -78,6 +79,11 @@ LatencyLimit = Annotated[
     float | None, typer.Option("--latency-limit", metavar="S", help="Longest computing time of one launch, in s.")
 ]
 
+Parallel = Annotated[
+    str | None,
+    typer.Option(metavar="tensor=N,...", help="How a unit's accelerators share the model: tensor, pipeline, zero."),
+]
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -121,6 +127,20 @@ def front(
     max_launches: Annotated[
         int | None, typer.Option(metavar="N", help="Launches of one unit in a period, at most.")
     ] = None,
+    unit_overhead: Annotated[
+        str | None, typer.Option(help="allreduce: count the exchange of gradients between units of a training workload.")
+    ] = None,
+    parallelism: Parallel = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(metavar="auto|FILE", help="Times as measured: by the shipped calibration, or by that of a file."),
+    ] = None,
+    startup: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds to start a unit, paid on top of those of the period.")
+    ] = None,
+    minimum_billing: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds paid of each unit, at least.")
+    ] = None,
     resolution: Annotated[
         tuple[float, float] | None,
         typer.Option(metavar="X U", help="Steps at which the front is exact, in $ per period and in utilization."),
@@ -160,6 +180,11 @@ def front(
         "--launches": launches,
         "--max-launches": max_launches,
         "--max-units": max_units,
+        "--unit-overhead": unit_overhead,
+        "--parallelism": parallelism,
+        "--calibration": calibration,
+        "--startup": startup,
+        "--minimum-billing": minimum_billing,
     }
     read = _read(target, {key: v for key, v in offers.items() if v is not None},
                  {key: v for key, v in limits.items() if v is not None})  # fmt: skip
@@ -215,6 +240,7 @@ _FILES = ("front.csv", "front.json", "front.png")
 
 def _read(target: str, offers: dict[str, Any], limits: dict[str, Any]) -> ProblemFile:
     """The problem that a problem file, or a workload together with options, describes."""
+    from mopt.calibration_files import load_calibration
     from mopt.problem import Problem
     from mopt.problem_files import ProblemFile, read_problem_file, select_offers
     from mopt.toml_tables import load_toml
@@ -228,7 +254,7 @@ def _read(target: str, offers: dict[str, Any], limits: dict[str, Any]) -> Proble
     if faults := [Fault("", "", option, MISSING, f"needed with the workload {target}")
                   for option in ("--samples", "--time-limit") if option not in limits]:  # fmt: skip
         raise InputError(faults)
-    workload = load_workload(target)
+    workload = _split(load_workload(target), limits.pop("--parallelism", None))
     chosen = select_offers(
         offers.get("--catalog"),
         spot="--spot" in offers,
@@ -240,7 +266,18 @@ def _read(target: str, offers: dict[str, Any], limits: dict[str, Any]) -> Proble
     most = limits.pop("--max-units", None)
     resources = tuple(chosen if most is None else (replace(resource, max_units=most) for resource in chosen))
     fields = {option.removeprefix("--").replace("-", "_"): value for option, value in limits.items()}
+    if fields.get("calibration", "auto") != "auto":
+        fields["calibration"] = load_calibration(fields["calibration"])
     return ProblemFile(Problem(resources, workload, **fields), chosen.rejected)
+
+
+def _split(workload: Workload, parallelism: str | None) -> Workload:
+    """The workload as its accelerators are told to share it."""
+    if parallelism is None:
+        return workload
+    from mopt.parallelism import Parallelism
+
+    return replace(workload, parallelism=Parallelism.parse(parallelism))
 
 
 def _make_folder(option: str, out: Path) -> None:
@@ -309,6 +346,7 @@ def explain(
         float | None, typer.Option(metavar="S", help="A period in s, to see what a unit can do in it.")
     ] = None,
     latency_limit: LatencyLimit = None,
+    parallelism: Parallel = None,
     file: CatalogFile = None,
 ) -> None:
     """Show the roofline of one resource for a workload: launch times, batch limit, capacity."""
@@ -327,7 +365,8 @@ def explain(
             allowed = f"is the end of {len(ending)} names ({some}): give one in full"
             raise InputError([Fault("", "catalog", "RESOURCE", resource, allowed)])
         resource = ending[0]
-    print_roofline(offers[resource], load_workload(workload), latency_limit=latency_limit, time_limit=time_limit)
+    split = _split(load_workload(workload), parallelism)
+    print_roofline(offers[resource], split, latency_limit=latency_limit, time_limit=time_limit)
 
 
 app.command()(measure)

@@ -216,5 +216,6 @@ def _resource(offer: Offer, hardware: Hardware, price: float, spot: bool) -> Res
         spot=spot,
         trains=accelerator.trains,
         network_bandwidth=None if offer.network_gbps is None else offer.network_gbps * BYTES_PER_GBIT,
+        link_bandwidth=accelerator.link_gbs * BYTES_PER_GB if hardware.units > 1 and accelerator.link_gbs else None,
         source=offer.spot_source if spot else offer.price_source,
     )

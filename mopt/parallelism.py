@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 from pydantic import Field
 
+from mopt.errors import Fault, InputError
 from mopt.record import record
 from mopt.resource import Count
 
@@ -53,6 +55,25 @@ class Parallelism:
     def slots(self) -> int:
         """Microbatches that a launch takes as long as: those that it has, and pipeline − 1 to fill the stages."""
         return self.parts + self.pipeline - 1
+
+    @staticmethod
+    def parse(text: str) -> Parallelism:
+        """What a text like "tensor=4,zero=1" says.
+
+        Raises
+        ------
+        InputError
+            If it names anything else, or a value is no whole number in its range.
+        """
+        names = [field.name for field in dataclasses.fields(Parallelism)]
+        given = {}
+        for part in text.replace(",", " ").split():
+            name, _, value = part.partition("=")
+            if name not in names or not value.isdecimal():
+                allowed = f"must be {', '.join(f'{name}=N' for name in names)}, or several of these with commas between"
+                raise InputError([Fault("", "", "parallelism", text, allowed)])
+            given[name] = int(value)
+        return Parallelism(**given)
 
     def __str__(self) -> str:
         degrees = {"tensor": self.tensor, "pipeline": self.pipeline}

@@ -6,7 +6,20 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from mopt import Demand, InputError, Layer, MemoryPiece, Problem, Quota, Resource, Workload, load_catalog, load_workload
+from mopt import (
+    Demand,
+    InputError,
+    Layer,
+    MemoryPiece,
+    OperatingPoint,
+    Parallelism,
+    Problem,
+    Quota,
+    Resource,
+    Workload,
+    load_catalog,
+    load_workload,
+)
 from mopt.problem_files import load_problem, read_problem_file, save_problem
 
 TINY = """\
@@ -495,6 +508,7 @@ resources = st.builds(
     launch_floor=shares,
     launch_overhead=shares,
     unit_overhead=st.just(0.0) | shares,
+    link_bandwidth=st.none() | positive,
     provider=st.sampled_from(["", "X"]),
     region=text,
     accelerator_count=st.integers(1, 9),
@@ -503,12 +517,31 @@ resources = st.builds(
     network_bandwidth=st.none() | positive,
     source=text,
 )
+points = st.builds(
+    OperatingPoint, st.integers(1, 9), st.tuples(positive, positive), st.tuples(positive, positive), st.none() | positive
+)
+measured = st.builds(OperatingPoint, st.integers(1, 9), time=positive, memory=positive, resource=st.just("x"))
+splits = st.builds(Parallelism, st.integers(1, 4), st.integers(1, 4), st.none() | st.integers(1, 8), st.integers(0, 3))
 workloads = st.builds(
     Workload,
     name=names,
     precision=precisions,
     layers=st.lists(st.builds(Layer, text, positive, positive), min_size=1, max_size=2),
-    memory_pieces=st.lists(st.builds(MemoryPiece, positive, positive), max_size=1),
+    memory_pieces=st.lists(st.builds(MemoryPiece, positive, positive), min_size=1, max_size=2),
+    points=st.lists(measured, max_size=2, unique_by=lambda point: point.batch),
+    mode=st.just("training"),
+    gradient_bytes=positive,
+    weight_bytes=positive,
+    optimizer_bytes=positive,
+    tensor_bytes=positive,
+    pipeline_bytes=positive,
+    parallelism=splits,
+) | st.builds(
+    Workload,
+    name=names,
+    precision=precisions,
+    memory_fixed=positive,
+    points=st.lists(points, min_size=1, max_size=3, unique_by=lambda point: point.batch),
 )
 demands = st.builds(Demand, workloads, st.integers(1, 100), st.none() | positive)
 
@@ -527,6 +560,7 @@ def problems(draw):
         "quotas": draw(st.lists(st.builds(Quota, st.integers(0, 9), st.just("X")), max_size=2)),
         "utilization": draw(st.sampled_from(["compute", "bandwidth", "memory"])),
         "startup": draw(st.just(0.0) | positive),
+        "unit_overhead": draw(st.sampled_from([None, "allreduce"])),
     }
     several = draw(st.lists(demands, max_size=2, unique_by=lambda demand: demand.name))
     if several:
