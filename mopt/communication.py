@@ -48,7 +48,7 @@ def _held(resource: Resource, workload: Workload, piece: MemoryPiece) -> MemoryP
 
 
 def link_traffic(resource: Resource, workload: Workload) -> tuple[float, float]:
-    """Bytes that an accelerator sends in a launch: per sample of a copy, and whatever the batch."""
+    """Bytes that an accelerator sends in a launch: per sample of a copy, and whatever the batch (R ≥ 1)."""
     how, R = workload.parallelism, copies(resource, workload)
     sample = 2 * (how.tensor - 1) / how.tensor * (workload.tensor_bytes or 0.0) / how.pipeline
     if how.pipeline > 1:
@@ -76,6 +76,8 @@ def exchange_time(resource: Resource, workload: Workload) -> float:
 def missing_bandwidth(resource: Resource, workload: Workload, *, exchange: bool) -> str:
     """Why communication can't be worked out, with the gradients' exchange or without; empty if it can."""
     R = copies(resource, workload)
+    if not R:
+        return ""
     exchange = exchange and workload.gradient_bytes > 0
     if resource.link_bandwidth is None and (any(link_traffic(resource, workload)) or (exchange and R > 1)):
         return "has no link_bandwidth, which communication between its accelerators takes"
