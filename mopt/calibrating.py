@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from mopt.calibration import Calibration, Entry, Residual, flops_per_watt, has_own_times, part, rate
+from mopt.accelerators import chip
+from mopt.calibration import RATIO_LEVELS, Calibration, Entry, Residual, flops_per_watt, has_own_times, part, rate
 from mopt.errors import Fault, InputError
 from mopt.fitting import Floats, Group, Row, predict, terms
 from mopt.measurements import Measurement, Measurements, at_precision, read_measurements
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T", Resource, Workload)
+# Below this number of errors nothing is said of how they are distributed.
+_FEWEST_RATIOS = 8
 RANGES = ("compute_range", "bandwidth_range", "overhead_range", "floor_range")
 
 
@@ -53,7 +57,8 @@ def calibrate(
     leave_out_faster : bool
         Leave out rows that beat the roofline bound (values kept in caches, FLOPs that aren't done); they are warned of.
     leave_one_out : bool
-        Also predict every row from a fit without it. Takes as many fits as there are rows.
+        Also predict every row from a fit without it, and from one without its chip: as many fits as there are rows and
+        chips. The calibration then knows its errors (`Entry.seen_ratios`).
     source, date : str
         Of the measurements; kept in files.
 
@@ -98,14 +103,14 @@ def calibrate(
         by_framework: dict[str, list[int]] = defaultdict(list)
         for place in places:
             by_framework[rows[place][0].framework].append(place)
-        together = _Fitted([rows[place][1] for place in places])
+        together = _Fitted([rows[place][1] for place in places], leave_one_out)
         entries += together.entries(*key, "")
+        held_out[places] = together.rows_out
         for framework, some in sorted(by_framework.items()):
-            fitted = together if len(by_framework) == 1 else _Fitted([rows[place][1] for place in some])
             if framework:
-                entries += fitted.entries(*key, framework)
-            if leave_one_out:
-                held_out[some] = fitted.held_out() if framework else together.held_out()[np.isin(places, some)]
+                own = _Fitted([rows[place][1] for place in some], leave_one_out) if len(by_framework) > 1 else together
+                entries += own.entries(*key, framework)
+                held_out[some] = own.rows_out
     made = Calibration(tuple(entries), source=source, date=date)
     residuals = (
         _residual(*pair, bound, made, None if np.isnan(seconds) else float(seconds), bool(use))
@@ -117,7 +122,7 @@ def calibrate(
 class _Fitted:
     """The fit of some rows of one family, mode and precision."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], leave_out: bool) -> None:
         names = [part(row.resource) for row in rows]
         self.names, of = np.unique(names, return_inverse=True)
         self.rows = np.bincount(of)
@@ -129,6 +134,26 @@ class _Fitted:
         self.data = Group(terms(rows), of, np.array(centred))
         self.fit = self.data.fit()
         self.products = int(np.median(self.data.data.products))
+        # Seconds of each row as predicted without it, and without all rows of its chip.
+        self.rows_out = np.full(len(of), np.nan)
+        self.chips_out = self.rows_out.copy()
+        if leave_out:
+            for row in range(len(of)):
+                self._predict_without(np.arange(len(of)) == row, self.rows_out)
+            chips = np.array([chip(name) for name in names])
+            for one in np.unique(chips):
+                if (chips != one).any():
+                    self._predict_without(chips == one, self.chips_out)
+
+    def _predict_without(self, out: npt.NDArray[np.bool_], into: Floats) -> None:
+        values = self.data.only(~out).fit(self.fit).values[self.data.of[out]]
+        into[out] = np.exp(predict(values, self.data.data.of(out))[0])
+
+    def _ratios(self, predicted: Floats) -> tuple[float, ...]:
+        """How measured over predicted times are distributed; (): too few to say, or none."""
+        ratios = np.exp(self.data.data.log_time)[~np.isnan(predicted)] / predicted[~np.isnan(predicted)]
+        few = len(ratios) < _FEWEST_RATIOS
+        return () if few else tuple(map(float, np.quantile(ratios, RATIO_LEVELS)))
 
     def entries(self, family: str, mode: Mode, precision: str, framework: str) -> list[Entry]:
         """The default of all resources, and each one's own."""
@@ -142,7 +167,8 @@ class _Fitted:
             )  # fmt: skip
 
         typical = math.exp(self.power) if any(power is not None for power in self.powers) else None
-        made = [entry(self.fit.mean, int(self.rows.sum()), typical)]
+        ratios = {"seen_ratios": self._ratios(self.rows_out), "unseen_ratios": self._ratios(self.chips_out)}
+        made = [entry(self.fit.mean, int(self.rows.sum()), typical, **ratios)]
         units = np.array([1.0, 1.0, self.products, self.products])
         for place, name in enumerate(self.names):
             ends = self.fit.ranges[place] * units[:, None]
@@ -150,15 +176,6 @@ class _Fitted:
             made.append(
                 entry(self.fit.values[place], int(self.rows[place]), self.powers[place], resource=str(name), **ranges)
             )
-        return made
-
-    def held_out(self) -> Floats:
-        """Seconds of each row as the fit without it predicts them."""
-        data = self.data
-        made = np.empty(len(data.of))
-        for row, resource in enumerate(data.of):
-            values = data.without(row).fit(self.fit).values[[resource]]
-            made[row] = math.exp(float(predict(values, data.data.of(np.arange(len(made)) == row))[0][0]))
         return made
 
 
@@ -200,6 +217,13 @@ def _resolve(
     by_workload = {workload.name: workload for workload in workloads}
     variants: dict[tuple[str, str], Workload] = {}
     made, faults = [], []
+    for name in dict.fromkeys(m.workload for m in measurements if m.workload in by_workload):
+        workload = by_workload[name]
+        if workload.points:
+            faults.append(Fault("", f"Workload {name!r}", "points", len(workload.points), "must be of layers to be fitted"))
+        if workload.parallelism.degree > 1:
+            allowed = "must be of one accelerator to be fitted"
+            faults.append(Fault("", f"Workload {name!r}", "parallelism", str(workload.parallelism), allowed))
     for place, m in enumerate(measurements):
         resource = by_name.get(m.resource) or by_part.get(m.resource)
         label = f"measurements, row {place}"

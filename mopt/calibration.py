@@ -221,11 +221,13 @@ class Calibration:
         mark = self.resource_for(resource, workload).mark
         if mark not in ("calibrated", "family default"):
             return ()
-        for framework in dict.fromkeys((self.framework, "")):
-            default = self._index.get((*self._group(workload), framework), {}).get("")
-            if default is not None:
-                seen, unseen = default.seen_ratios, default.unseen_ratios
-                return seen if mark == "calibrated" or not unseen else unseen
+        group = self._group(workload)
+        kind = [entry for entry in self.entries if entry.group[:2] == group[:2] and not entry.resource]
+        # Of the framework before all of them, and of the precision before others.
+        kind.sort(key=lambda entry: (entry.precision != group[2], entry.framework != self.framework, entry.framework != ""))
+        for default in kind:
+            if ratios := (mark == "family default" and default.unseen_ratios) or default.seen_ratios:
+                return ratios
         return ()
 
     @overload

@@ -78,8 +78,8 @@ def print_front(front: ParetoFront, problem: Problem) -> None:
     timed = any(point.plan is not None and point.plan.elapsed is not None for point in front)
     columns = ["plan", *(["segment"] if front.segments else []), f"$ per {problem.time_limit:g} s", "$/h", "util. %",
                *(["time s"] if timed else []), "units", "resource", *(["workload"] if several else []), "samples",
-               "batch"]
-    table = _table(columns, left=("segment", "resource", "workload"))
+               "batch", *(["times"] if problem.calibration else [])]
+    table = _table(columns, left=("segment", "resource", "workload", "times"))
     position = {id(point): str(k) for k, point in enumerate(front)}
     for point, segment in _rows(front):
         if point.plan is None:
@@ -88,7 +88,7 @@ def print_front(front: ParetoFront, problem: Problem) -> None:
         head = [position.get(id(point), ""), *([segment] if front.segments else []), f"{plan.cost:.6g}",
                 f"{plan.cost_per_hour:.6g}", f"{100 * plan.utilization:.3f}",
                 *([f"{plan.elapsed:.4g}" if plan.elapsed is not None else ""] if timed else [])]
-        for line in _plan_lines(plan, prefix, several):
+        for line in _plan_lines(plan, prefix, problem):
             table.add_row(*head, *line)
             head = [""] * len(head)
     if front.points:
@@ -111,7 +111,8 @@ def _rows(front: ParetoFront) -> Iterator[tuple[Point, str]]:
         number += 1
 
 
-def _plan_lines(plan: Plan, prefix: str, several: bool) -> Iterator[tuple[str, ...]]:
+def _plan_lines(plan: Plan, prefix: str, problem: Problem) -> Iterator[tuple[str, ...]]:
+    several = len(problem.demand_by_name) > 1
     for (resource, workload), units in plan.dedicated.items():
         samples = plan.samples.get(f"{resource}|{workload}" if several else resource, 0)
         batch = plan.batch.get((resource, workload))
@@ -121,6 +122,7 @@ def _plan_lines(plan: Plan, prefix: str, several: bool) -> Iterator[tuple[str, .
             *([workload] if several else []),
             _count(samples),
             "" if batch is None else _count(batch),
+            *([problem.calibrated[resource, workload].mark] if problem.calibration else []),
         )
 
 

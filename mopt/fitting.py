@@ -34,6 +34,7 @@ SCATTER = 0.05
 POWER, POWER_SPREAD = 0.3, 0.15
 # Where fits start, from the prior's means: as they are; memory-bound; compute-bound with a busy host.
 _STARTS = ((0.0, 0.0, 0.0, 0.0), (0.3, -1.0, 1.0, 1.0), (-1.0, 0.2, 2.0, 2.0))
+_NUDGE = 0.02
 # Of a normal distribution, within ±z deviations lie 90 %.
 _Z90 = 1.6449
 
@@ -136,10 +137,9 @@ class Group:
         """How many resources there are."""
         return len(self.power)
 
-    def without(self, row: int) -> Group:
-        """The group without one row."""
-        kept = np.arange(len(self.of)) != row
-        return replace(self, data=self.data.of(kept), of=self.of[kept])
+    def only(self, rows: npt.NDArray[np.bool_]) -> Group:
+        """The group of some of the rows; resources without any are what the prior says of them."""
+        return replace(self, data=self.data.of(rows), of=self.of[rows])
 
     def fit(self, start: Fit | None = None) -> Fit:
         """The fit; from `start` if there is one, else from several points, as minima may be local."""
@@ -154,10 +154,14 @@ class Group:
         low = np.concatenate([LOW, [-1.0], np.tile(LOW, self.resources)])
         high = np.concatenate([HIGH, [2.0], np.tile(HIGH, self.resources)])
         solutions = [self._solve(np.clip(point, low + 1e-9, high - 1e-9), low, high) for point in starts]
+        if start is not None and np.array_equal(solutions[0].x, np.clip(starts[0], low + 1e-9, high - 1e-9)):
+            # On a kink of the roofline no step may lead on, but one beside it.
+            beside = (starts[0] + _NUDGE, starts[0] - _NUDGE)
+            solutions += [self._solve(np.clip(point, low + 1e-9, high - 1e-9), low, high) for point in beside]
         best = min(solutions, key=lambda solution: float(solution.cost))
         solution, jacobian, count = np.asarray(best.x), np.asarray(best.jac), len(self.of)
         # The scatter that the rows show, robustly (1.4826·MAD is the deviation of a normal distribution).
-        scatter = max(1.0, 1.4826 * float(np.median(np.abs(best.fun[:count]))))
+        scatter = max(1.0, 1.4826 * float(np.median(np.abs(best.fun[:count])))) if count else 1.0
         variances = np.diag(np.linalg.pinv(jacobian.T @ jacobian))[5:] * scatter**2
         errors = np.sqrt(np.maximum(variances, 0.0))
         return Fit(solution[:4], float(solution[4]), solution[5:].reshape(-1, 4), errors.reshape(-1, 4))

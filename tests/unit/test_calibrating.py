@@ -1,6 +1,7 @@
 """Fits to measured times: known parameters come back, and the rows that spoil them are told."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ from hypothesis import given, settings, strategies as st
 from mopt import InputError, Layer, Resource, Workload, launch_time
 from mopt.calibrating import CalibrationWarning, calibrate
 from mopt.measurements import Measurement, at_precision
+from mopt.operating_points import OperatingPoint
+from mopt.parallelism import Parallelism
 
 # A network bound by compute and one bound by memory: from either alone the two efficiencies can't be told apart.
 NET = Workload("net", "fp16", (Layer("conv", 1e10, 1e6, 1e6), Layer("fc", 1e9, 1e8, 1e4)), family="f")
@@ -45,6 +48,19 @@ def test_parameters_come_back_from_what_they_predict(truth):
     for workload in (NET, MOVER):
         for batch in (3, 24, 200, 1000):
             assert launch_time(made, workload).at(batch) == pytest.approx(launch_time(truth, workload).at(batch), rel=0.05)
+
+
+@given(truths, st.integers(0, 19), st.sampled_from([0.2, 3.0, 10.0]))
+@settings(max_examples=15, deadline=None)
+def test_predictions_hold_in_spite_of_a_wild_row(truth, wild, factor):
+    rows = times(truth) + times(truth, MOVER)
+    rows[wild] = (*rows[wild][:3], factor * rows[wild][3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        made = calibrate(rows, GPU, [NET, MOVER], leave_one_out=False).apply(GPU)
+    for workload in (NET, MOVER):
+        for batch in (24, 200, 1000):
+            assert launch_time(made, workload).at(batch) == pytest.approx(launch_time(truth, workload).at(batch), rel=0.15)
 
 
 def test_one_wild_row_changes_little():
@@ -164,6 +180,40 @@ def test_leaving_one_out_shows_what_a_row_alone_says():
     assert frame.held_out[3] == pytest.approx(rows[3][3] / 1.5, rel=0.1)
     assert 0 < made.leave_one_out_error < 0.1
     assert np.isnan(calibrate(rows, GPU, NET, leave_one_out=False).leave_one_out_error)
+
+
+def test_the_default_keeps_how_far_off_predictions_are():
+    slow, fast = (
+        dataclasses.replace(GPU, name=name, compute_efficiency=share, bandwidth_efficiency=share)
+        for name, share in (("slow", 0.4), ("fast", 0.6))
+    )
+    made = calibrate(times(slow) + times(fast), [slow, fast], NET)
+    default = made.entries[0]
+    # Left out one by one, rows are predicted by others of their own; all of them, by those of the other.
+    assert default.seen_ratios[9] == pytest.approx(1, abs=0.02)
+    assert default.seen_ratios[0] > 0.9
+    assert default.seen_ratios[-1] < 1.1
+    assert default.unseen_ratios[0] == pytest.approx(0.4 / 0.6, rel=0.15)
+    assert default.unseen_ratios[-1] == pytest.approx(0.6 / 0.4, rel=0.15)
+    assert made.ratios_for(dataclasses.replace(GPU, name="slow"), NET) == default.seen_ratios
+    assert made.ratios_for(dataclasses.replace(GPU, name="new"), NET) == default.unseen_ratios
+    assert made.ratios_for(slow, NET) == ()  # brings efficiencies of its own
+    alone = calibrate(times(slow), slow, NET)
+    assert alone.entries[0].unseen_ratios == ()
+    assert len(alone.ratios_for(dataclasses.replace(GPU, name="new"), NET)) == 19
+    assert calibrate(times(slow)[:5], slow, NET).entries[0].seen_ratios == ()  # too few to say
+    assert calibrate(times(slow), slow, NET, leave_one_out=False).entries[0].seen_ratios == ()
+
+
+def test_what_cannot_be_fitted_is_told():
+    table = Workload("table", "fp16", (), points=[OperatingPoint(1, 1e9, 1e9, 1e9)])
+    split = dataclasses.replace(NET, name="split", parallelism=Parallelism(tensor=2), tensor_bytes=1.0)
+    with pytest.raises(InputError) as raised:
+        calibrate([("gpu", "table", 1, 1.0), ("gpu", "split", 1, 1.0), ("gpu", "table", 2, 1.0)], GPU, [table, split])
+    assert [(fault.record, fault.field) for fault in raised.value.faults] == [
+        ("Workload 'table'", "points"),
+        ("Workload 'split'", "parallelism"),
+    ]
 
 
 def test_all_faults_come_at_once():
