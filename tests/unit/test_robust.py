@@ -254,8 +254,8 @@ def test_faults_of_a_history_name_their_rows():
 
 
 def test_what_cannot_be_judged_is_refused():
-    with pytest.raises(InputError, match="utilization = 'memory': must be compute"):
-        robust_front(problem(utilization="memory"), price=(1, 2))
+    with pytest.raises(InputError, match="utilization = 'bandwidth': must be compute"):
+        robust_front(problem(utilization="bandwidth"), price=(1, 2))
     with pytest.raises(InfeasibleError):
         robust_front(problem(resources=[replace(X, max_units=1)]), price=(1, 2))
 
