@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import mopt
 import mopt.epsilon
+from mopt.calibration import Entry
 from mopt.cli import app
 from mopt.problem_files import save_problem
 
@@ -125,6 +126,20 @@ def test_a_problem_file_runs(problem, solved, tmp_path):
     assert rows(printed("front", path)) == rows(printed("front", *RESNET, *OFFERS))
 
 
+def test_calibrated_plans_say_where_the_times_of_each_resource_are_from(tmp_path):
+    output = printed("front", *RESNET, *OFFERS, "--calibration", "auto")
+    assert "times" in next(line for line in output.splitlines() if "resource" in line)
+    marks = {tuple(line[line.index(name) :])[3:] for line in rows(output) for name in line if "xlarge" in name}
+    assert marks == {("family", "default"), ("calibrated",)}  # V100 was measured in training, A10G and T4 weren't
+    entry = {"family": "cnn", "mode": "training", "precision": "fp16"}
+    mine = mopt.Calibration((Entry(**entry, compute_efficiency=0.5, bandwidth_efficiency=0.5, resource="V100"),))
+    mopt.save_calibration(mine, tmp_path / "mine.toml")
+    output = printed("front", *RESNET, *OFFERS, "--calibration", tmp_path / "mine.toml")
+    assert {line[-1] for line in rows(output) if "p3" in str(line)} <= {"calibrated"}
+    assert {line[-1] for line in rows(output) if "g5" in str(line)} <= {"ideal"}
+    assert run("front", *RESNET, "--calibration", tmp_path / "other.toml").exit_code == 2
+
+
 def test_a_workload_file_and_a_catalog_file_run(tmp_path):
     workload = mopt.Workload("mine", "fp16", (mopt.Layer("fc", 1e9, 1e6, 1e6),), 1e9, 1e6)
     mopt.save_workload(workload, tmp_path / "mine.toml")
@@ -156,6 +171,9 @@ def test_several_demands_name_their_workloads(tmp_path):
         (["--launches", "rate"], "launches", "rate"),
         (["--max-launches", "2"], "max_launches", 2),
         (["--max-units", "5"], "max_units", 5),
+        (["--calibration", "auto"], "calibration", "auto"),
+        (["--startup", "30"], "startup", 30.0),
+        (["--minimum-billing", "60"], "minimum_billing", 60.0),
         ([], "time_limit", 1.0),
         ([], "samples", 2048.0),
     ],
