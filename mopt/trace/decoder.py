@@ -331,6 +331,7 @@ def workload(
         description=" ".join(notes),
         source=source,
         date=date,
+        family="decoder",
         weight_bytes=fixed,
         tensor_bytes=2 * model.layers * new * model.hidden * act,
         pipeline_bytes=new * model.hidden * act,

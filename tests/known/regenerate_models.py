@@ -258,9 +258,7 @@ def zoo() -> dict[str, Callable[[], Workload]]:
 def make(name: str) -> Workload:
     """One workload with its provenance."""
     made, network = zoo()[name](), name.rpartition("-")[0]
-    return dataclasses.replace(
-        made, source=f"{PUBLISHED[network]}; {made.source}", family=FAMILIES.get(network, "")
-    )
+    return dataclasses.replace(made, source=f"{PUBLISHED[network]}; {made.source}", family=FAMILIES.get(network, ""))
 
 
 def main() -> None:
@@ -269,7 +267,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=MODELS, help="folder to write to")
     given = parser.parse_args()
     transformers.logging.set_verbosity_error()
-    for name in given.names or zoo():
+    known = zoo()
+    if unknown := set(given.names).difference(known):
+        parser.error(f"no such workload: {', '.join(sorted(unknown))}")
+    for name in given.names or known:
         start = time.perf_counter()
         made = make(name)
         save_workload(made, given.out / f"{name}.toml")
