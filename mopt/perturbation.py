@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -61,7 +62,7 @@ class Sped(Calibration):
         )
         return Calibrated(made, mark)
 
-    @property
+    @cached_property
     def _by_pair(self) -> dict[tuple[str, str], float]:
         return {(name, workload): speed for name, workload, speed in self.speeds}
 

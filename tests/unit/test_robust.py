@@ -1,6 +1,7 @@
 """Robust fronts: scenarios worked out again without the library, and what must not change the result."""
 
 import itertools
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 
 import mopt
-from mopt import InfeasibleError, InputError, Layer, Problem, Resource, Workload, robust_front
+from mopt import Demand, InfeasibleError, InputError, Layer, Problem, Resource, Workload, robust_front
 from mopt.calibration import RATIO_LEVELS, Calibration, Entry
+from mopt.perturbation import Perturbation
 
 # Compute-bound whatever the factor: 0.01 s a sample on X, 0.004 s on Y, at speed 1.
 NET = Workload("net", "fp16", (Layer("fc", 1e9, 1.0, 1.0),), family="f")
@@ -21,8 +23,8 @@ SAMPLES = 120
 
 
 def problem(**values):
-    values = {"resources": [X, Y, Z], "billing": "reserved"} | values
-    return Problem(workload=NET, samples=SAMPLES, time_limit=1.0, **values)
+    plain = {"resources": [X, Y, Z], "billing": "reserved", "workload": NET, "samples": SAMPLES, "time_limit": 1.0}
+    return Problem(**(plain | values))
 
 
 def by_hand(robust, scenario):
@@ -83,9 +85,14 @@ def test_the_frame_sums_the_scenarios_up():
     assert (robust.speeds.max() <= 1.3).all()
 
 
+SLOWER = replace(NET, name="slower", layers=(Layer("fc", 2e9, 1.0, 1.0),))
+TWO = {"demands": [Demand(NET, 60), Demand(SLOWER, 40)], "workload": None, "samples": None}
+
+
+@pytest.mark.parametrize("more", [{}, {"startup": 0.2, "minimum_billing": 0.45}, TWO], ids=["plain", "paid", "two"])
 @pytest.mark.parametrize("billing", ["reserved", "elapsed", "per_use"])
-def test_where_nothing_varies_every_plan_stays(billing):
-    p = problem(billing=billing, resources=[X, replace(Y, unit_overhead=0.05), replace(Z, launch_floor=0.3)])
+def test_where_nothing_varies_every_plan_stays(billing, more):
+    p = problem(billing=billing, resources=[X, replace(Y, unit_overhead=0.05), replace(Z, launch_floor=0.3)], **more)
     robust = robust_front(p, price=(1.0, 1.0), efficiency=(1.0, 1.0), scenarios=3)
     frame = robust.to_frame()
     assert (frame.nondominated == 1).all()
@@ -118,6 +125,16 @@ def test_the_executor_doesnt_matter(billing):
     alone = robust_front(problem(billing=billing), **options)
     with ThreadPoolExecutor(2) as executor:
         same(alone, robust_front(problem(billing=billing), executor=executor, in_flight=5, **options))
+
+
+def test_scenarios_travel_to_other_processes():
+    scenario, _, speeds = Perturbation(problem(), (0.5, 2.0), (0.5, 0.9)).scenario(3, 1)
+    back = pickle.loads(pickle.dumps(scenario))
+    assert back == scenario != problem()
+    for name, key in zip("xyz", ("X", "Y", "z"), strict=True):
+        tau = back.services[name, "net"].tau
+        assert tau.at(50) == scenario.services[name, "net"].tau.at(50)
+        assert tau.at(50) == pytest.approx(problem().services[name, "net"].tau.at(50) / speeds[key, "net"])
 
 
 def test_the_seed_decides_all_and_the_order_of_resources_nothing():
