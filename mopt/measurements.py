@@ -137,6 +137,9 @@ def _measurement(row: Any) -> Measurement:
     return Measurement(**row) if isinstance(row, Mapping) else Measurement(*row)
 
 
+_OTHER_BYTES = ("gradient_bytes", "weight_bytes", "optimizer_bytes", "tensor_bytes", "pipeline_bytes")
+
+
 def at_precision(workload: Workload, precision: str) -> Workload:
     """The workload with all its values in another precision: the same FLOPs, bytes in proportion to the width.
 
@@ -155,6 +158,7 @@ def at_precision(workload: Workload, precision: str) -> Workload:
         dataclasses.replace(piece, fixed=piece.fixed * scale, per_sample=piece.per_sample * scale)
         for piece in workload.memory_pieces
     )
+    others = {name: getattr(workload, name) for name in _OTHER_BYTES}
     return dataclasses.replace(
         workload,
         precision=precision,
@@ -162,7 +166,7 @@ def at_precision(workload: Workload, precision: str) -> Workload:
         memory_fixed=workload.memory_fixed * scale,
         memory_per_sample=workload.memory_per_sample * scale,
         memory_pieces=pieces,
-        gradient_bytes=workload.gradient_bytes * scale,
+        **{name: None if figure is None else figure * scale for name, figure in others.items()},
     )
 
 

@@ -135,7 +135,8 @@ def unusable(resource: Resource, workload: Workload) -> tuple[str, str] | None:
         return "precision", f"has no {workload.precision} peak (has {known})"
     if not copies(resource, workload):
         how = workload.parallelism
-        return "parallelism", f"has {resource.accelerator_count} accelerators, not a multiple of {how.degree} ({how})"
+        g = resource.accelerator_count
+        return "parallelism", f"has {g} accelerator{'s' * (g != 1)}, not a multiple of {how.degree} ({how})"
     if not workload.layers and not workload.costs and not workload.measured(resource):
         return "table", "has no launch times in the table of the workload, which has no layers either"
     return None

@@ -253,7 +253,7 @@ def test_accelerators_that_cannot_be_shared_out():
     for how in ({"tensor": 2}, {"tensor": 2, "zero": 3}):
         assert batch_limit(ONE, split(**how)).limit == "parallelism"
         problem = Problem([ONE], split(**how), 8, time_limit=1.0, unit_overhead="allreduce")
-        assert problem.rejected["one"].startswith("has 1 accelerators, not a multiple of 2")
+        assert problem.rejected["one"].startswith("has 1 accelerator, not a multiple of 2")
     with pytest.raises(InputError, match="'eight' has 8 accelerators, not a multiple of 3"):
         launch_time(EIGHT, split(tensor=3))
 
