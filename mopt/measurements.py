@@ -158,7 +158,8 @@ def at_precision(workload: Workload, precision: str) -> Workload:
         dataclasses.replace(piece, fixed=piece.fixed * scale, per_sample=piece.per_sample * scale)
         for piece in workload.memory_pieces
     )
-    others = {name: getattr(workload, name) for name in _OTHER_BYTES}
+    others: dict[str, Any] = {name: getattr(workload, name) for name in _OTHER_BYTES}
+    others = {name: None if figure is None else figure * scale for name, figure in others.items()}
     return dataclasses.replace(
         workload,
         precision=precision,
@@ -166,7 +167,7 @@ def at_precision(workload: Workload, precision: str) -> Workload:
         memory_fixed=workload.memory_fixed * scale,
         memory_per_sample=workload.memory_per_sample * scale,
         memory_pieces=pieces,
-        **{name: None if figure is None else figure * scale for name, figure in others.items()},
+        **others,
     )
 
 
