@@ -22,10 +22,11 @@ import mopt
 
 matplotlib.use("Agg")
 
-# The references were drawn with this release. Others render text otherwise; 6 lets that pass (3.8 against 3.11: at most
-# 5), and what it hides of a picture, the tests below the pictures don't.
-DRAWN_WITH = "3.11"
-TOLERANCE = 1.0 if matplotlib.__version__.startswith(f"{DRAWN_WITH}.") else 6.0
+# The release that drew the references, which the extra `test` installs: others place text a pixel elsewhere. What counts
+# is asserted below with any release.
+same_release = pytest.mark.skipif(
+    not matplotlib.__version__.startswith("3.11."), reason="references were drawn with matplotlib 3.11"
+)
 
 NAMES = ("reserved", "elapsed", "per_use")
 FEW = [scenes.MACHINES[k] for k in (0, 4, 7)]
@@ -83,7 +84,8 @@ def picture(request):
     return drawn(request.param)
 
 
-@pytest.mark.mpl_image_compare(tolerance=TOLERANCE, style="default", baseline_dir="baseline",
+@same_release
+@pytest.mark.mpl_image_compare(tolerance=1.0, style="default", baseline_dir="baseline",
                               savefig_kwargs={"pil_kwargs": {"optimize": True}})  # fmt: skip
 @pytest.mark.parametrize("name", PICTURES)
 def test_picture(name):
