@@ -122,7 +122,9 @@ def assumptions_of(problem: Problem) -> Iterable[str]:
         yield f"what is paid has no {' and no '.join(absent)}"
     if any(d.workload.mode == "training" for d in problem.demand_by_name.values()):
         free = [name for name in problem.unit_limits if problem.by_name[name].unit_overhead == 0]
-        if free and problem.unit_overhead is None:
+        if problem.unit_overhead is not None:
+            yield "gradients are exchanged once a period, by rings of many units, at full bandwidth without latency"
+        elif free:
             yield f"communication between units is not counted (unit_overhead = 0 for {len(free)} resources)"
     for demand in problem.demand_by_name.values():
         wanted = demand.workload.precision

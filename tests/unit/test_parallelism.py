@@ -191,6 +191,8 @@ def test_allreduce_is_lost_in_each_period(billing):
     a, b = mopt.solve_epsilon_front(problem), mopt.solve_epsilon_front(plain)
     np.testing.assert_allclose(a.values, b.values)
     assert not any("communication" in note for point in a for note in point.plan.notes)
+    assert sum("gradients are exchanged once a period" in text for text in problem.assumptions) == 1
+    assert not any("gradients are exchanged" in text for text in plain.assumptions)
 
 
 def test_demands_lose_what_their_own_gradients_take():
