@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
@@ -50,12 +49,11 @@ class Label(NamedTuple):
     points: Sequence[tuple[float, float]]
 
 
-def _laid_out(ax: Axes) -> RendererAgg:
-    """The renderer of the axes' figure, after its layout is done."""
+def _lay_out(ax: Axes) -> None:
+    """Do the layout of the axes' figure, so that extents in pixels hold."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()
-    return RendererAgg(figure.bbox.width, figure.bbox.height, figure.dpi)  # a figure need not have a canvas that draws
 
 
 def place_labels(ax: Axes, labels: Sequence[Label], markers: Sequence[tuple[float, float]]) -> None:
@@ -64,11 +62,11 @@ def place_labels(ax: Axes, labels: Sequence[Label], markers: Sequence[tuple[floa
     A label that fits nowhere is left out. To be called when all else is drawn: what fits depends on the size of the
     figure.
     """
-    renderer = _laid_out(ax)
-    inside = ax.get_window_extent(renderer)
-    taken = [text.get_window_extent(renderer) for text in ax.texts]
+    _lay_out(ax)
+    inside = ax.get_window_extent()
+    taken = [text.get_window_extent() for text in ax.texts]
     if (legend := ax.get_legend()) is not None:
-        taken.append(legend.get_window_extent(renderer))
+        taken.append(legend.get_window_extent())
     centres = ax.transData.transform(np.array(markers).reshape(-1, 2))
     taken += [Bbox.from_bounds(x - 4.0, y - 4.0, 8.0, 8.0) for x, y in centres]
     lines = [line.get_transform().transform_path(line.get_path()) for line in ax.get_lines()]
@@ -78,7 +76,7 @@ def place_labels(ax: Axes, labels: Sequence[Label], markers: Sequence[tuple[floa
             text = ax.annotate(
                 label.text, point, xytext=offset, textcoords="offset points", ha=ha, va=va, fontsize=SMALL, zorder=6
             )
-            extent = text.get_window_extent(renderer).padded(_PAD)
+            extent = text.get_window_extent().padded(_PAD)
             own = ax.transData.transform(point)
             if (
                 _within(extent, inside)
@@ -114,7 +112,8 @@ def name_on_the_right(ax: Axes, names: Sequence[str], heights: Sequence[float], 
 
     A short line in the style of its own leads to each name. Names that don't fit are counted.
     """
-    frame = ax.get_window_extent(_laid_out(ax))
+    _lay_out(ax)
+    frame = ax.get_window_extent()
     figure = ax.get_figure(root=True)
     assert figure is not None
     step = 1.3 * _points_of_small() * figure.dpi / 72.0 / frame.height
@@ -146,15 +145,15 @@ def spread(heights: Sequence[float], step: float) -> list[float]:
 
 def legend_above(ax: Axes, **options: Any) -> None:
     """A legend above the axes, in as many columns as their width holds: nothing can lie under it."""
-    renderer = _laid_out(ax)
-    width = ax.get_window_extent(renderer).width
+    _lay_out(ax)
+    width = ax.get_window_extent().width
     handles, texts = ax.get_legend_handles_labels()
     for columns in range(min(len(handles), _MOST_COLUMNS), 0, -1):
         legend = ax.legend(
             handles, texts, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, fontsize=SMALL,
             title_fontsize=SMALL, alignment="left", frameon=False, borderaxespad=0.3, columnspacing=1.2, **options,
         )  # fmt: skip
-        if legend.get_window_extent(renderer).width <= width:
+        if legend.get_window_extent().width <= width:
             break
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -18,6 +19,7 @@ from mopt.errors import Fault, InputError
 from mopt.geometry import ends_of
 from mopt.point import Plan, Point, Segment
 from mopt.problem import Problem
+from mopt.service import step_of
 from mopt.trace.extras import load
 
 if TYPE_CHECKING:
@@ -179,7 +181,7 @@ def _row(stop: _Stop, names: Mapping[str, int], problem: Problem | None) -> dict
         "columns": _columns(plan, problem),
         "table": [_cells(plan, pair, problem) for pair in plan.dedicated],
         "notes": list(plan.notes),
-        "roofs": [] if problem is None else [_roof(plan, pair, problem) for pair in plan.dedicated],
+        "roofs": [] if problem is None else list(_roofs(plan, problem)),
     }
 
 
@@ -219,22 +221,23 @@ def _samples(plan: Plan, pair: Pair) -> float:
     return plan.samples.get(f"{name}|{workload}", plan.samples.get(name, 0))
 
 
-def _roof(plan: Plan, pair: Pair, problem: Problem) -> dict[str, Any]:
-    """The roof of one unit, and where the plan's batch lies: FLOP/B and TFLOP/s while it computes."""
-    resource, workload = problem.by_name[pair[0]], problem.demand_by_name[pair[1]].workload
-    samples, busy = _samples(plan, pair), plan.busy.get(pair, 0.0)
-    roof: dict[str, Any] = {
-        "name": pair[0],
-        "workload": pair[1],
-        "peak": (resource.peak(workload.precision) or 0.0) / 1e12,
-        "ridge": resource.ridge_point(workload.precision),
-    }
-    if samples and busy:
-        batch = plan.batch[pair] / resource.accelerator_count
-        roof["intensity"] = float(workload.arithmetic_intensity(batch))
-        roof["reached"] = workload.flops_per_sample * samples / busy / 1e12
-        roof["batch"] = _number(batch)
-    return roof
+def _roofs(plan: Plan, problem: Problem) -> Iterator[dict[str, Any]]:
+    """The roofs of one unit of each, and where the plan's batches lie: FLOP/B, and TFLOP/s while computing."""
+    for pair in plan.dedicated:
+        resource, workload = problem.by_name[pair[0]], problem.demand_by_name[pair[1]].workload
+        peak = resource.peak(workload.precision)
+        if peak is None:  # measured times need none
+            continue
+        roof: dict[str, Any] = {"name": pair[0], "workload": pair[1], "peak": peak / 1e12}
+        roof["ridge"] = peak / resource.memory_bandwidth
+        samples, busy = _samples(plan, pair), plan.busy.get(pair, 0.0)
+        if samples and busy:
+            batch = plan.batch[pair] / step_of(resource, workload)
+            intensity = float(workload.arithmetic_intensity(batch))
+            if math.isfinite(intensity):
+                reached = workload.flops_per_sample * samples / busy / 1e12
+                roof |= {"intensity": intensity, "reached": reached, "batch": _number(batch)}
+        yield roof
 
 
 def _number(value: float | None) -> str:
