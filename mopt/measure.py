@@ -26,20 +26,34 @@ from mopt.trace.extras import load, version
 from mopt.workload import Workload
 
 Backend = Literal["numpy", "torch"]
+Optimizer = Literal["sgd", "adamw"]
 
 Step = Callable[[], object]
 # Formats of products. On CUDA also "tf32", a way to multiply fp32.
 _NUMPY = {"fp64": np.float64, "fp32": np.float32}
 _TORCH = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _BERT_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-# What transformers needs to build the network of a shipped workload as it was traced: model type, class for inference and
-# for training, tokens, and sizes that aren't its defaults.
-_NETWORKS: dict[str, tuple[str, str, str, int | None, dict[str, Any]]] = {
-    "resnet50": ("resnet", "ResNetForImageClassification", "ResNetForImageClassification", None, {"num_labels": 1000}),
-    "vit-b16": ("vit", "ViTForImageClassification", "ViTForImageClassification", None, {"num_labels": 1000}),
-    "bert-large": ("bert", "BertModel", "BertForMaskedLM", 512, _BERT_LARGE),
-    "gpt2": ("gpt2", "GPT2LMHeadModel", "GPT2LMHeadModel", 1024, {"activation_function": "gelu_pytorch_tanh"}),
-}
+# What transformers needs to build a shipped network: model type, class, and sizes that aren't its defaults.
+_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+_GPT2 = {"activation_function": "gelu_pytorch_tanh"}
+_NETWORKS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "resnet18": (
+        "resnet", "ResNetForImageClassification",
+        {"layer_type": "basic", "hidden_sizes": [64, 128, 256, 512], "depths": [2, 2, 2, 2]},
+    ),
+    "resnet50": ("resnet", "ResNetForImageClassification", {}),
+    "resnet152": ("resnet", "ResNetForImageClassification", {"depths": [3, 8, 36, 3]}),
+    "mobilenet-v2": ("mobilenet_v2", "MobileNetV2ForImageClassification", {}),
+    "convnext-t": ("convnext", "ConvNextForImageClassification", {}),
+    "vit-b16": ("vit", "ViTForImageClassification", {}),
+    "vit-l16": ("vit", "ViTForImageClassification", _LARGE),
+    "bert-base": ("bert", "BertForMaskedLM", {}),
+    "bert-large": ("bert", "BertForMaskedLM", _LARGE),
+    "gpt2": ("gpt2", "GPT2LMHeadModel", _GPT2),
+    "gpt2-xl": ("gpt2", "GPT2LMHeadModel", _GPT2 | {"n_embd": 1600, "n_layer": 48, "n_head": 25}),
+}  # fmt: skip
+_TOKENS = {"bert": 512, "gpt2": 1024}
+_WITH_SGD = ("resnet", "mobilenet_v2")
 _RUNS = 7
 # Seconds after which no further run is started.
 _LONG = 5.0
@@ -150,8 +164,9 @@ def measure_workload(
     resource: str,
     device: Literal["cpu", "cuda"] | None = None,
     runs: int = _RUNS,
+    optimizer: Optimizer = "sgd",
 ) -> list[Measurement]:
-    """Time launches of a PyTorch module at some batches: forward passes, or training steps with momentum SGD.
+    """Time launches of a PyTorch module at some batches: forward passes, or training steps.
 
     Parameters
     ----------
@@ -168,6 +183,8 @@ def measure_workload(
         Default: "cuda" if there is one.
     runs : int
         Timed launches of each batch, after one to warm up, within a few seconds; their median counts.
+    optimizer : "sgd" or "adamw"
+        Of training steps; SGD is with momentum.
 
     Returns
     -------
@@ -180,7 +197,7 @@ def measure_workload(
         If torch is not installed.
     """
     place = _torch_device(device)
-    step = _stepper(module, workload, place)
+    step = _stepper(module, workload, place, optimizer)
     framework = f"PyTorch {version('torch').split()[-1]}"
     made = []
     for batch in batches:
@@ -192,8 +209,16 @@ def measure_workload(
     return made
 
 
-def shipped_network(name: str) -> tuple[Any, Callable[[int], Any]]:
-    """Module, with random weights, and inputs of a shipped workload ("resnet50-infer"), built by transformers.
+class Network(NamedTuple):
+    """A network to time: module, inputs by batch, and what trains it."""
+
+    module: Any
+    inputs: Callable[[int], Any]
+    optimizer: Optimizer
+
+
+def shipped_network(name: str) -> Network:
+    """The network of a shipped workload ("resnet50-infer"), with random weights, built by transformers.
 
     Raises
     ------
@@ -210,10 +235,13 @@ def shipped_network(name: str) -> tuple[Any, Callable[[int], Any]]:
     transformers: Any = load("transformers", "hf")
     from mopt.trace.hf import inputs_of
 
-    kind, serving, training, tokens, sizes = _NETWORKS[network]
-    config = transformers.AutoConfig.for_model(kind, **sizes)
-    module = getattr(transformers, training if mode == "train" else serving)._from_config(config)
-    return module, inputs_of(module, mode, tokens)
+    kind, architecture, sizes = _NETWORKS[network]
+    if kind == "bert" and mode == "infer":
+        architecture = "BertModel"  # encoder and pooler
+    classes = {} if kind in _TOKENS else {"num_labels": 1000}
+    config = transformers.AutoConfig.for_model(kind, **sizes, **classes)
+    module = getattr(transformers, architecture)._from_config(config)
+    return Network(module, inputs_of(module, mode, _TOKENS.get(kind)), "sgd" if kind in _WITH_SGD else "adamw")
 
 
 # -- The machine -----------------------------------------------------------------------------------------------------
@@ -295,7 +323,9 @@ def _float32_products(precision: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _stepper(module: Any, workload: Workload, place: _Device) -> Callable[[tuple[Any, Any]], object]:
+def _stepper(
+    module: Any, workload: Workload, place: _Device, trained_by: Optimizer
+) -> Callable[[tuple[Any, Any]], object]:
     """One launch, given (args, kwargs)."""
     torch: Any = load("torch", "torch")
     dtype = getattr(torch, _TORCH.get(workload.precision, "float32"))
@@ -308,7 +338,8 @@ def _stepper(module: Any, workload: Workload, place: _Device) -> Callable[[tuple
 
         return infer
     module = module.to(place.kind).train()
-    optimizer = torch.optim.SGD(module.parameters(), lr=1e-6, momentum=0.9)
+    kind, options = (torch.optim.AdamW, {}) if trained_by == "adamw" else (torch.optim.SGD, {"momentum": 0.9})
+    optimizer = kind(module.parameters(), lr=1e-6, **options)
 
     def train(given: tuple[Any, Any]) -> None:
         half = dtype in (torch.float16, torch.bfloat16)

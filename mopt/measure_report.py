@@ -67,8 +67,11 @@ def _calibrated(
     if resource.peak(wanted) is None:
         known = ", ".join(resource.peak_flops) if isinstance(resource.peak_flops, dict) else ""
         raise InputError([Fault("", "measure", "precision", wanted, f"this machine has {known}")])
-    module, inputs = shipped_network(name)
-    times = measure_workload(module, inputs, workload, batches, resource=resource.name, device=device)
+    network = shipped_network(name)
+    times = measure_workload(
+        network.module, network.inputs, workload, batches, resource=resource.name, device=device,
+        optimizer=network.optimizer,
+    )  # fmt: skip
     made = calibrate(times, resource, workload, source=resource.source)
     table = Table("batch", "measured, ms", "samples/s", "bound, ms", "fitted, ms")
     for r in made.residuals:

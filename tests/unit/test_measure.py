@@ -13,7 +13,7 @@ import mopt
 from mopt import InputError, Layer, Workload, calibrate, launch_time, load_calibration, load_catalog, measure
 from mopt.calibrating import CalibrationWarning
 from mopt.cli import app
-from mopt.measure import measure_resource, measure_workload, shipped_network
+from mopt.measure import Network, measure_resource, measure_workload, shipped_network
 
 TICK = 0.5
 
@@ -73,7 +73,7 @@ def test_precisions_that_a_backend_lacks_are_refused_all_at_once():
 
 def test_networks_that_cannot_be_built_are_named_with_those_that_can():
     for name in ("llama3-8b-decode", "resnet50", "resnet50-tune"):
-        with pytest.raises(InputError, match=rf"workload = '{name}': can be built: resnet50-infer, resnet50-train, "):
+        with pytest.raises(InputError, match=rf"workload = '{name}': can be built: resnet18-infer, resnet18-train, "):
             shipped_network(name)
 
 
@@ -109,11 +109,32 @@ def test_inference_runs_as_it_would_be_served(slow_clock, precision):
         assert args.std() > 0 or len(args) == 0  # random, not the zeros given
 
 
-def test_training_steps_change_the_weights(slow_clock):
+@pytest.mark.parametrize("name", ["resnet50-infer", "resnet50-train", "bert-large-infer", "vit-b16-train", "resnet18-infer"])
+def test_networks_are_those_of_the_shipped_workloads(name):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from mopt.trace import torch as traced
+
+    with torch.device("meta"):
+        network = shipped_network(name)
+    shipped = mopt.load_workload(name)
+    mode = name.rpartition("-")[2]
+    made = traced(
+        network.module, network.inputs, mode=mode, precision=shipped.precision, name=name, fused=True,
+        optimizer=network.optimizer if mode == "train" else None,
+    )  # fmt: skip
+    assert made.flops_per_sample == pytest.approx(shipped.flops_per_sample)
+    assert made.memory_fixed == pytest.approx(shipped.memory_fixed)  # states of the optimizer too
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_training_steps_change_the_weights(slow_clock, optimizer):
     torch = pytest.importorskip("torch")
     network, inputs = small_network(torch)
     before = [parameter.detach().clone() for parameter in network.parameters()]
-    (row,) = measure_workload(network, inputs, workload("training"), [8], resource="here", device="cpu", runs=1)
+    (row,) = measure_workload(
+        network, inputs, workload("training"), [8], resource="here", device="cpu", runs=1, optimizer=optimizer
+    )
     assert row.seconds == TICK
     assert network.training
     for old, new in zip(before, network.parameters(), strict=True):
@@ -210,7 +231,7 @@ def test_the_command_times_a_network_and_calibrates(small_peaks, monkeypatch, tm
     torch = pytest.importorskip("torch")
     from mopt import measure_report
 
-    monkeypatch.setattr(measure_report, "shipped_network", lambda name: small_network(torch))
+    monkeypatch.setattr(measure_report, "shipped_network", lambda name: Network(*small_network(torch), "sgd"))
     with pytest.warns(CalibrationWarning):  # half a second is less than two images take at these peaks
         result = run("--workload", "resnet50-infer", "--batches", "1, 4", "--device", "cpu", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
