@@ -150,7 +150,7 @@ class _Table:
             grid |= {*breaks.tolist(), *_crossings(curves, breaks)}
         self._grid = np.array(sorted(s for s in grid if s <= latest))
         self._done = np.array(
-            [np.max([_done(curve, self._grid) for curve in curves], axis=0) for curves in self._curves]
+            [np.max([_done(curve, self._grid) for curve in _merged(curves)], axis=0) for curves in self._curves]
         )
 
     def launches(self, k: int, span: float) -> int:
@@ -196,6 +196,15 @@ def _curves(service: UnitService, overhead: float, samples: float) -> list[Curve
         breaks = np.array([0.0, *[b for b in inner if 0 < b < mode.most], mode.most])
         curves.append((overhead + np.array([mode.time(b) for b in breaks]), breaks))
     return curves
+
+
+def _merged(curves: list[Curve]) -> list[Curve]:
+    """Curves that all jump at once, each later and higher than the last, as one."""
+    if any(times[0] < times[-1] for times, _ in curves):
+        return curves
+    times, most = np.array([(times[0], samples[-1]) for times, samples in curves]).T
+    jumps = np.column_stack([np.nextafter(times[1:], 0.0), times[1:]]).ravel()
+    return [(np.concatenate([times[:1], jumps]), np.repeat(most, 2)[:-1])]
 
 
 def _done(curve: Curve, span: float | Floats) -> Floats:

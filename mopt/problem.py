@@ -298,7 +298,11 @@ class Problem:
     @cached_property
     def modes(self) -> dict[tuple[str, str], list[Mode]]:
         """Of each of these, under elapsed billing: the ways to run its units equally."""
-        return {pair: service.modes(self.demand_by_name[pair[1]].samples) for pair, service in self.services.items()}
+        known: dict[tuple[int, str], list[Mode]] = {}
+        for (_, r), service in self.services.items():
+            if (id(service), r) not in known:
+                known[id(service), r] = service.modes(self.demand_by_name[r].samples)
+        return {(i, r): known[id(service), r] for (i, r), service in self.services.items()}
 
     @cached_property
     def refusals(self) -> dict[tuple[str, str], BatchLimit]:
