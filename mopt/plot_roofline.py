@@ -197,7 +197,7 @@ def plot_launch_time(
         longest = tau.at(high)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlim(low, high)
+    ax.set_xlim(low / 1.2 if isinstance(tau, LaunchTable) else low, high)
     times = 1e3 * np.array([tau.at(low), longest, latency_limit or 0.0])
     ax.set_ylim(times[0] / 1.6, times.max() * 1.6)
     plain_decades(ax.xaxis)

@@ -28,6 +28,17 @@ ENCODER = mopt.Workload(
 )
 DOUBLE = mopt.Workload("double", "fp32", [mopt.Layer("all", 12e9, 1e8, 120e6)], memory_per_sample=160e6)
 WITHOUT_MEMORY = mopt.Workload("counter", "fp32", [mopt.Layer(f"l{k}", 1e9, 4.0**k * 1e6, 1e6) for k in range(8)])
+# A mixture of experts, say: what a launch costs isn't affine in its batch. And launches measured on one accelerator.
+TABLE = mopt.Workload(
+    "mixture", "fp16",
+    points=[mopt.OperatingPoint(b, flops=20e9 * b, bytes=min(4e9 * b, 20e9), memory=8e9 + 0.2e9 * b)
+            for b in (1, 2, 4, 8, 16, 32)],
+)  # fmt: skip
+MEASURED_TABLE = mopt.Workload(
+    "measured", "fp16",
+    points=[mopt.OperatingPoint(b, flops=1e10 * b, time=1e-3 * (5 + b), resource="cloud/region-1/t4.large")
+            for b in (1, 4, 16)],
+)  # fmt: skip
 
 
 def machine(name, tflops, gb_s, gb, price, reached=1.0, **details):

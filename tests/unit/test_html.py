@@ -101,6 +101,16 @@ def test_the_roofline_is_what_the_plan_reaches():
             assert roof["reached"] <= resource.attainable_flops(roof["intensity"], "fp16") / 1e12
 
 
+def test_what_is_not_known_of_a_launch_is_left_out():
+    machines = scenes.MACHINES[:1]
+    front = mopt.solve_epsilon_front(mopt.Problem(machines, scenes.MEASURED_TABLE, samples=4000, time_limit=1.0))
+    (roof,) = page_data(front, front._problem())["rows"][0]["roofs"]
+    assert set(roof) == {"name", "workload", "peak", "ridge"}  # times were measured, not bytes
+    front = mopt.solve_epsilon_front(mopt.Problem(machines, scenes.TABLE, samples=4000, time_limit=1.0))
+    (roof,) = page_data(front, front._problem())["rows"][0]["roofs"]
+    assert roof["reached"] <= machines[0].attainable_flops(roof["intensity"], "fp16") / 1e12
+
+
 def test_several_demands_name_their_workloads():
     front = two_demands()
     row = page_data(front, front._problem())["rows"][0]

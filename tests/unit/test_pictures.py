@@ -64,6 +64,8 @@ PICTURES = {
     "launch_time": lambda: mopt.plot_launch_time(scenes.MACHINES[5], scenes.DECODER),
     "launch_time_with_floor": lambda: mopt.plot_launch_time(scenes.MEASURED, scenes.NET),
     "launch_time_with_latency": lambda: mopt.plot_launch_time(scenes.MACHINES[6], scenes.NET, latency_limit=0.02),
+    "launch_time_of_a_table": lambda: mopt.plot_launch_time(scenes.MACHINES[4], scenes.TABLE),
+    "roofline_of_a_table": lambda: mopt.plot_roofline(FEW[:2], scenes.TABLE, batches=(1, 2, 4, 8, 16, 32)),
     "launch_time_without_limit": lambda: mopt.plot_launch_time(scenes.MACHINES[0], scenes.WITHOUT_MEMORY),
 }
 
