@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +10,12 @@ from typing import Any
 
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from mopt.errors import MISSING, Fault, InputError
 from mopt.trace import pytorch
-from mopt.trace.decoder import BYTES, SUPPORTED, Config, decoder, read_config
+from mopt.trace.decoder import BYTES, SUPPORTED, Config, read_config
 from mopt.trace.extras import version
 from mopt.workload import Workload
 
@@ -38,7 +40,7 @@ def build(config: Config) -> torch.nn.Module:
         raise InputError([Fault(file, "config", "model_type", kind, "must be one that transformers knows")])
     try:
         made = transformers.AutoConfig.for_model(**data)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, StrictDataclassError) as error:
         raise InputError([Fault(file, f"config of {kind}", "values", kind, f"transformers: {error}")]) from error
     names = data.get("architectures") or []
     model = getattr(transformers, names[0], None) if names else transformers.AutoModel
@@ -49,10 +51,10 @@ def build(config: Config) -> torch.nn.Module:
         made._experts_implementation = "grouped_mm"  # the only one whose shapes don't depend on the routing
     create = model.from_config if names == [] else model._from_config
     with torch.device("meta"):
-        try:
-            return create(made, attn_implementation=_ATTENTION)
-        except ValueError:  # architectures without attention, or with one of their own
-            return create(made, attn_implementation="eager")
+        for attention in (_ATTENTION, "sdpa"):
+            with contextlib.suppress(ValueError, KeyError):  # architectures without attention, or with one of their own
+                return create(made, attn_implementation=attention)
+        return create(made, attn_implementation="eager")
 
 
 def inputs_of(model: Any, mode: str, tokens: int | None) -> Callable[[int], dict[str, Any]]:
@@ -79,8 +81,11 @@ def inputs_of(model: Any, mode: str, tokens: int | None) -> Callable[[int], dict
         if getattr(config, "is_encoder_decoder", False):
             given["decoder_input_ids"] = text(batch, length)
         if mode == "train" and "labels" in takes:
-            classes = main == "pixel_values" or "SequenceClassification" in type(model).__name__
-            given["labels"] = torch.zeros(batch, dtype=torch.long) if classes else text(batch, length)
+            architecture = type(model).__name__
+            if architecture.endswith(("ForImageClassification", "ForSequenceClassification")):
+                given["labels"] = torch.zeros(batch, dtype=torch.long)
+            elif main != "pixel_values":
+                given["labels"] = text(batch, length)
         if mode == "prefill" and "logits_to_keep" in takes:
             given["logits_to_keep"] = 1
         if "use_cache" in takes:
@@ -106,32 +111,37 @@ def workload(
 ) -> Workload:
     """See `mopt.trace.huggingface`; `mode` is "infer", "train" or "prefill"."""
     model = build(config)
-    made = pytorch.workload(
-        model,
-        inputs or inputs_of(model, mode, tokens),
-        mode="train" if mode == "train" else "infer",
-        precision=precision,
-        optimizer=optimizer,
-        fused=fused,
-        depth=depth,
-        name=name or f"{model.config.model_type}-{mode}",
-        sample=sample or _sample(model, tokens),
-        loss=None,
-        batches=batches,
-        source=f"traced with {version('mopt')}, {version('torch')}, {version('transformers')}",
-    )
-    summed, passed_on = _exchanged(config, mode, tokens or _DEFAULT_TOKENS, precision)
+    try:
+        made = pytorch.workload(
+            model,
+            inputs or inputs_of(model, mode, tokens),
+            mode="train" if mode == "train" else "infer",
+            precision=precision,
+            optimizer=optimizer,
+            fused=fused,
+            depth=depth,
+            name=name or f"{model.config.model_type}-{mode}",
+            sample=sample or _sample(model, tokens),
+            loss=None,
+            batches=batches,
+            source=f"traced with {version('mopt')}, {version('torch')}, {version('transformers')}",
+        )
+    except AttributeError as error:  # of an input that is None
+        if inputs is not None:
+            raise
+        text = f"must be given as a callable: {model.main_input_name} alone is not enough ({error})"
+        raise InputError([Fault("", type(model).__name__, "inputs", MISSING, text)]) from error
+    summed, passed_on = _exchanged(model.config, mode, tokens or _DEFAULT_TOKENS, precision)
     return dataclasses.replace(made, tensor_bytes=summed, pipeline_bytes=passed_on)
 
 
-def _exchanged(config: Config, mode: str, tokens: int, precision: str) -> tuple[float | None, float | None]:
+def _exchanged(config: Any, mode: str, tokens: int, precision: str) -> tuple[float | None, float | None]:
     """Activations of a sample that the parts of a decoder exchange if it is split: two sums a layer, and one tensor a
     stage; as much again for their gradients. None for other architectures."""
-    if read_config(config)[0].get("model_type") not in SUPPORTED:
+    if config.model_type not in SUPPORTED:
         return None, None
-    sizes = decoder(config)
-    tensor = float((2 if mode == "train" else 1) * tokens * sizes.hidden * BYTES[precision])
-    return 2 * sizes.layers * tensor, tensor
+    tensor = float((2 if mode == "train" else 1) * tokens * config.hidden_size * BYTES[precision])
+    return 2 * config.num_hidden_layers * tensor, tensor
 
 
 def _sample(model: Any, tokens: int | None) -> str:
