@@ -67,7 +67,7 @@ def draw_front(front: ParetoFront, ax: Axes | None = None) -> Axes:
     if open_ends:
         x, y = np.array(open_ends).T
         ax.plot(x, y, "o", color="black", markerfacecolor="white", markersize=size + 1, zorder=4, label="open end")
-    _name_axes(front, ax)
+    name_axes(front, ax)
     if front.points:
         ax.plot(*front.knee().objectives, "D", color="black", fillstyle="none", markersize=11, zorder=5, label="knee")
         lines = _label_ends(front, ax)
@@ -176,7 +176,8 @@ def _explored(front: ParetoFront, start: float, end: float) -> bool:
     return bool(front.unexplored) and all(high <= bottom or low >= top for bottom, top in front.unexplored)
 
 
-def _name_axes(front: ParetoFront, ax: Axes) -> None:
+def name_axes(front: ParetoFront, ax: Axes) -> None:
+    """Label and number both axes with the objectives of a front."""
     _name_axis(front, 0, ax.xaxis)
     _name_axis(front, 1, ax.yaxis)
 
@@ -347,6 +348,6 @@ def compare(fronts: Sequence[ParetoFront], labels: Sequence[str], ax: Axes | Non
         size = 5 if len(front) <= 40 else 3
         ax.plot(*front.values.T, marker, color=colour, markersize=size, zorder=2 + k)
         ax.plot([], [], marker=marker, linestyle=line, color=colour, markersize=5, linewidth=1, label=literal(label))
-    _name_axes(fronts[0], ax)
+    name_axes(fronts[0], ax)
     legend_above(ax)
     return ax

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.ticker import PercentFormatter
 
-from mopt.plot import new_axes
+from mopt.plot import name_axes, new_axes
+from mopt.plot_labels import legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,9 +35,6 @@ def draw_robust(robust: RobustFront, ax: Axes | None = None) -> Axes:
         never = frame[~known]
         ax.plot(never["cost"], never["utilization"], "kx", markersize=8, zorder=3, label="never feasible")
     ax.figure.colorbar(shades, ax=ax, format=PercentFormatter(1.0), label="scenarios in which it is nondominated")
-    period = robust.nominal.time_limit
-    ax.set_xlabel("cost, $ per period" if period is None else f"cost, $ per {period:g} s")
-    ax.set_ylabel("utilization")
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    ax.legend(fontsize="small", loc="best")
+    name_axes(robust.nominal, ax)
+    legend_above(ax)
     return ax

@@ -67,6 +67,12 @@ def stopped():
     return mopt.solve_epsilon_front(mopt.Problem(MACHINES, NET, samples=200000, time_limit=1.0), max_points=12)
 
 
+@functools.cache
+def robust():
+    problem = mopt.Problem(MACHINES[:5], NET, samples=40000, time_limit=1.0)
+    return mopt.robust_front(problem, price=(0.8, 1.2), efficiency=(0.9, 1.2), scenarios=12)
+
+
 def forty_machines():
     return [machine(f"box-{k}", 10.0 * 1.1**k, 100.0, 24.0, 1.0) for k in range(40)]
 

@@ -54,6 +54,7 @@ PICTURES = {
     "six_fronts": lambda: mopt.compare(
         [scenes.solved(samples) for samples in range(30_000, 60_000, 5_000)], [f"{n},000 samples" for n in range(30, 60, 5)]
     ),
+    "robust_front": lambda: scenes.robust().plot(),
     "roofline_of_one": lambda: mopt.plot_roofline(scenes.MACHINES[1], scenes.NET),
     "rooflines_alone": lambda: mopt.plot_roofline(scenes.MACHINES[:3], precision="fp32"),
     "rooflines_of_three": lambda: mopt.plot_roofline(FEW, WORKLOADS, batches=(1, 4, 16, 64, 256)),
