@@ -79,7 +79,8 @@ def missing_bandwidth(resource: Resource, workload: Workload, *, exchange: bool)
     if not R:
         return ""
     exchange = exchange and workload.gradient_bytes > 0
-    if resource.link_bandwidth is None and (any(link_traffic(resource, workload)) or (exchange and R > 1)):
+    sends = any(link_traffic(resource, workload)) and not workload.measured(resource)
+    if resource.link_bandwidth is None and (sends or (exchange and R > 1)):
         return "has no link_bandwidth, which communication between its accelerators takes"
     if resource.network_bandwidth is None and exchange:
         return "has no network_bandwidth, which the exchange of gradients between units takes"

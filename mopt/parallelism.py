@@ -22,7 +22,7 @@ class Parallelism:
         Accelerators among which every layer is split (Shoeybi et al., Megatron-LM, 2019), activations too (Korthikanti
         et al., 2022).
     pipeline : int
-        Stages, each with its share of the layers (Huang et al., GPipe, 2019).
+        Stages, each with an equal share of the layers (Huang et al., GPipe, 2019).
     microbatches : int, optional
         Parts into which a launch is cut to keep the stages busy. Default: 4 a stage, as GPipe advises; 1 without
         stages.

@@ -17,6 +17,7 @@ from mopt.plan import Choice, Evaluator, Worth, decimal
 from mopt.point import Plan
 from mopt.problem import Problem
 from mopt.session import Candidate
+from mopt.table_service import TableService
 
 Pair = tuple[str, str]
 Row = tuple[list[int], list[float], float]
@@ -33,8 +34,13 @@ class ModelReader:
     def _rows(self) -> dict[str, dict[Any, Row]]:
         m = self._model
         names = ["dedicated", "samples", "launches", "busy", "billed"]
-        names += ["_counted"] if self._problem.billing == "elapsed" else []
+        names += ["_counted"] if self._problem.billing == "elapsed" else ["_part"] if self._tabulated else []
         return {name: {key: self._row(getattr(m, name)[key]) for key in getattr(m, name)} for name in names}
+
+    @cached_property
+    def _tabulated(self) -> dict[Pair, TableService]:
+        services = self._problem.services.items()
+        return {pair: service for pair, service in services if isinstance(service, TableService)}
 
     def _row(self, expression: Any) -> Row:
         repn = generate_standard_repn(expression)
@@ -106,10 +112,7 @@ class ModelReader:
             launches = {pair: sum(times for _, times in problem.services[pair].runs(b)) for pair, b in used.items()}
             busy = {pair: problem.services[pair].busy(b) for pair, b in used.items()}
         batch = {pair: used[pair] / k for pair, k in launches.items() if pair in used}
-        memory = {
-            pair: problem.services[pair].memory_at(b)
-            for pair, b in batch.items()
-        }
+        memory = {pair: problem.services[pair].memory_at(b) for pair, b in self._largest(x, batch).items()}
         units, billed = _total(dedicated), self._values("billed", x)
         whole = _exact_totals(problem, used)
         return Plan(
@@ -127,6 +130,14 @@ class ModelReader:
             time_limit=problem.time_limit,
             notes=problem.notes(dedicated, launches),
         )
+
+    def _largest(self, x: Vector, batch: Mapping[Pair, float]) -> dict[Pair, float]:
+        """The largest batches of launches whose mean is known: of layers all can be as large, of a table they differ."""
+        largest = dict(batch)
+        for (i, r, c), part in self._values("_part", x).items() if self._tabulated else ():
+            if (i, r) in self._tabulated and (i, r) in largest and part > 1e-9:
+                largest[i, r] = max(largest[i, r], self._tabulated[i, r].tau.batches[c])
+        return largest
 
 
 def _total(dedicated: Mapping[Pair, int]) -> dict[str, int]:

@@ -157,6 +157,13 @@ def test_the_plan_launches_what_the_table_has():
     assert point.objectives[1] == pytest.approx(25e10 / (100e12 * 18e-3))
 
 
+def test_the_memory_of_a_plan_is_that_of_its_largest_launch():
+    problem = Problem([GPU], COSTS, 25, time_limit=18e-3, billing="per_use", launches="whole", max_launches=3)
+    for point in mopt.solve_epsilon_front(problem):
+        assert point.plan.memory == {("gpu", "mixture"): 6e9}
+        assert point.plan.busy["gpu", "mixture"] == pytest.approx(9e-3)
+
+
 def test_utilizations_by_points():
     bandwidth = Problem([GPU], COSTS, 16, time_limit=0.01, utilization="bandwidth")
     assert mopt.solve_epsilon_front(bandwidth)[0].objectives[1] == pytest.approx(4.5e9 / (1e12 * 0.01))

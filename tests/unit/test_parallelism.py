@@ -218,6 +218,8 @@ def test_bandwidths_that_are_not_known_are_reasons():
         assert batch_limit(loose, split(**how)).reason == (
             "has no link_bandwidth, which communication between its accelerators takes"
         )
+    timed = dataclasses.replace(NET, points=[OperatingPoint(2, time=0.1, memory=1e9, resource="eight")])
+    assert batch_limit(loose, split(timed, tensor=4)).batch == 4  # communication is in the measured time
     large = dataclasses.replace(loose, memory=800e9)
     assert batch_limit(large, NET).batch > 0
     assert "eight" in Problem([large], NET, 8, time_limit=1.0, unit_overhead="allreduce").rejected
