@@ -55,11 +55,22 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
     assert repr(names["front"].knee().units) == knee
 
 
+def test_the_readmes_pictures_are_there_and_small():
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert [Path(picture).name for picture in pictures] == ["front.png", "rooflines.png"]
+    for picture in pictures:
+        data = (ROOT / picture).read_bytes()
+        assert data.startswith(b"\x89PNG")
+        assert len(data) < 100_000
+
+
 def test_what_is_installed_carries_data_and_models():
     package = files("mopt")
     assert package.joinpath("py.typed").is_file()
     for file in (ROOT / "mopt" / "data").glob("*.csv"):
         assert package.joinpath("data", file.name).read_bytes() == file.read_bytes()
+    for name in ("front.html", "front.css", "front.js"):
+        assert package.joinpath("page", name).is_file()
     assert mopt.list_workloads() == sorted(file.stem for file in (ROOT / "models").glob("*.toml"))
     assert len(mopt.load_catalog()) > 1000
 
