@@ -164,3 +164,16 @@ def test_a_front_of_another_model_is_refused() -> None:
         mopt.solve_epsilon_front(*segments(), start=part)
     with pytest.raises(mopt.InputError, match="resume"):
         mopt.solve_epsilon_front(*lattice(), start=part, resume="front.json")
+
+
+def test_prices_of_many_digits_leave_a_front_of_one_point():
+    # Their common step is far below what a solver can tell apart; the two ends coincide.
+    net = mopt.Workload("net", "fp16", (mopt.Layer("fc", 1e9, 1.0, 1.0),))
+    offers = [
+        mopt.Resource("x", 1e11, 1e13, 1e10, 0.9284710293847561, max_units=4),
+        mopt.Resource("y", 2.5e11, 1e13, 1e10, 2.4123456789123, max_units=3),
+    ]
+    found = mopt.solve_epsilon_front(mopt.Problem(offers, net, 120, time_limit=1.0))
+    assert [point.units for point in found] == [{"x": 2}]
+    assert found.complete
+    assert found[0].objectives == pytest.approx((2 * 0.9284710293847561 / 3600, 0.6))
