@@ -226,6 +226,7 @@ def onnx(
     """The inference workload of an ONNX graph (extra `onnx`).
 
     Shapes are inferred at three batches; weights are not read, so external data may be missing.
+    Operators count as the graph has them: attention that an exporter spelt out writes its scores.
 
     Parameters
     ----------
