@@ -168,10 +168,12 @@ def _run(
 
 @contextlib.contextmanager
 def _settings(module: torch.nn.Module, trains: bool) -> Iterator[None]:
-    """Training or inference mode, on the paths whose operators can be seen; everything is put back."""
-    before = [(child, child.training) for child in module.modules()]
-    fastpath = torch.backends.mha.get_fastpath_enabled()
+    """Training or inference mode, on the paths whose operators can be seen; everything is put back, also what modules
+    keep for their next call (tables made at the first one, states)."""
+    before = [pair for child in module.modules() for pair in _kept(child)]
+    fastpath, failures = torch.backends.mha.get_fastpath_enabled(), fake_tensor.log.disabled
     torch.backends.mha.set_fastpath_enabled(False)
+    fake_tensor.log.disabled = True  # what it logs is raised too
     module.train(trains)
     try:
         # oneDNN's recurrent layers are single operators without a FLOP formula
@@ -179,8 +181,18 @@ def _settings(module: torch.nn.Module, trains: bool) -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fastpath)
-        for child, training in before:
-            child.training = training
+        fake_tensor.log.disabled = failures
+        for container, items in before:
+            container.clear()
+            container.extend(items) if isinstance(container, list) else container.update(items)
+
+
+def _kept(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:
+    """A module's attributes, and the lists, dicts and sets among them (as those of parameters and buffers): each with a
+    copy of what it holds."""
+    attributes = vars(module)
+    yield attributes, attributes.copy()
+    yield from ((value, value.copy()) for value in attributes.values() if isinstance(value, (list, dict, set)))
 
 
 def _fake_weights(module: torch.nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:

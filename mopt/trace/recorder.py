@@ -120,7 +120,7 @@ def _rule(func: Any) -> _Rule:
     for argument in func._schema.arguments:
         key: int | str = argument.name if argument.kwarg_only else position
         position += not argument.kwarg_only
-        if argument.alias_info is not None and argument.alias_info.is_write:
+        if argument.alias_info is not None and argument.alias_info.is_write and torch.Tag.inplace_view not in func.tags:
             (results if argument.is_out or name in operators.OVERWRITES else written).add(key)
     return _Rule(
         name=name,

@@ -237,6 +237,60 @@ def test_custom_backwards_are_followed():
     assert made.memory[-1].per_sample <= plain.memory[-1].per_sample
 
 
+class Lazy(nn.Module):
+    """Makes a table at the first call and keeps it, as rotary embeddings do."""
+
+    def __init__(self):
+        super().__init__()
+        self.l, self.table = nn.Linear(6, 6), None
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = torch.arange(6.0)
+        return self.l(x) * self.table
+
+
+class Buffered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(6, 6)
+
+    def forward(self, x):
+        self.register_buffer("mask", torch.ones(x.shape[0], 6), persistent=False)
+        return self.l(x) * self.mask
+
+
+class State(nn.Module):
+    """What the last call left would have the shape of another batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.l, self.last, self.log = nn.Linear(6, 6), None, []
+
+    def forward(self, x):
+        self.last = self.l(x if self.last is None else x + self.last)
+        self.log.append(self.last)
+        return self.last + self.log[0].sum()
+
+
+@pytest.mark.parametrize("kind", [Lazy, Buffered, State])
+def test_what_a_module_keeps_for_its_next_call_is_put_back(kind):
+    module = kind()
+    before = {name: value for name, value in vars(module).items() if name not in ("_parameters", "_modules")}
+    tables = dict(module.named_buffers())
+    for call, passes in ((infer, 1), (train, 2)):
+        assert call(module, torch.empty(4, 6)).flops.sum() == passes * 72
+    assert {name: vars(module).get(name) for name in before} == before
+    assert set(vars(module)) >= set(before)
+    assert dict(module.named_buffers()) == tables
+    assert getattr(module, "log", []) == []
+    assert module(torch.empty(2, 6)).shape == (2, 6)
+
+
+def test_views_in_place_are_free():
+    assert totals(infer(Function(lambda _, x: x[:, None].squeeze_(1).t_()), torch.empty(4, 6))) == (0, 0, 0)
+
+
 def test_contrastive_losses_are_not_affine():
     def loss(part, x):
         z = part.l(x)
