@@ -14,6 +14,8 @@ import numpy.typing as npt
 _EQUAL = 1e-12
 # A time, a footprint or a packing fits its limit up to this relative error: ten launches of 0.1 s fit one second.
 FITS = 1e-9
+# Samples, in units of the batches' common divisor, for which least times are kept.
+_LONGEST = 2**22
 
 Floats = npt.NDArray[np.float64]
 
@@ -106,6 +108,7 @@ class _Packing:
     time a sample is all that changes, T(s + b*) = T(s) + τ*: once this holds for as many s in a row as the largest
     batch has samples, the recursion carries it on for ever; and it comes to hold, as of b* other launches some always
     do a multiple of b* together, which the best point does no slower (Gilmore and Gomory, Operations Research 14, 1966).
+    It is taken to hold from `_LONGEST` on, which loses less than a launch where batches are that large.
     """
 
     def __init__(self, batches: tuple[int, ...], times: tuple[float, ...]) -> None:
@@ -115,7 +118,7 @@ class _Packing:
         rates = self._times / self._sizes
         self._best = int(np.flatnonzero(rates <= rates.min() * (1 + _EQUAL))[-1])
         best, largest = int(self._sizes[self._best]), int(self._sizes[-1])
-        enough = best * largest + largest + best
+        enough = min(best * largest + largest + best, max(_LONGEST, 4 * largest))
         length = min(4 * largest, enough)
         while True:
             self._least = self._cover(length)
@@ -162,12 +165,14 @@ class _Limited:
         self._sizes = np.array(batches) // self._unit
         self._times = np.array(times)
         length = most * int(self._sizes[-1]) + 1
-        before = np.maximum(np.arange(length) - self._sizes[:, None], 0)
         least = np.full(length, math.inf)
         least[0] = 0.0
         self._least = [least]
         for _ in range(most):
-            least = np.minimum(least, (self._times[:, None] + least[before]).min(axis=0))
+            before, least = least, least.copy()
+            for size, time in zip(self._sizes.tolist(), times, strict=True):
+                least[1:size] = np.minimum(least[1:size], time)
+                least[size:] = np.minimum(least[size:], time + before[: length - size])
             self._least.append(least)
 
     def runs(self, samples: int) -> list[tuple[int, int]] | None:
