@@ -154,9 +154,10 @@ def table_points(resource: Resource, workload: Workload) -> list[tuple[int, floa
     if measured := workload.measured(resource):
         for point in measured:
             assert point.time is not None
+            # Memory that was measured is that of an accelerator, however the model was shared.
             memory = point.memory
             if memory is None:
-                memory = footprint_of(resource, workload, float(workload.footprint(point.batch)))
+                memory = footprint_of(resource, workload, workload.memory_of(point))
             found.append((R * point.batch, point.time, memory))
         return found
     accelerators = degree / resource.accelerator_count
@@ -167,7 +168,7 @@ def table_points(resource: Resource, workload: Workload) -> list[tuple[int, floa
         layers = itertools.zip_longest(point.flops, point.bytes, fillvalue=0.0)
         seconds = resource.launch_overhead + math.fsum(max(f / peak, q / bandwidth) for f, q in layers)
         sent = (per_sample * point.batch + gathered) / (resource.link_bandwidth or math.inf)
-        memory = footprint_of(resource, workload, float(workload.footprint(point.batch)))
+        memory = footprint_of(resource, workload, workload.memory_of(point))
         found.append((R * point.batch, max(seconds, resource.launch_floor, sent), memory))
     return found
 

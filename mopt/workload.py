@@ -174,12 +174,18 @@ class Workload:
 
     def footprint(self, batch: Batch) -> Batch:
         """Memory in B that a batch b occupies on one accelerator; by points, inf beyond the largest batch."""
+        points = self.costs or self.points
+        if not self.layers and any(point.memory is not None for point in points):
+            return _stepped([(point.batch, self.memory_of(point)) for point in points], batch, math.inf)
         values = [piece.fixed + piece.per_sample * np.asarray(batch, dtype=float) for piece in self.footprint_pieces]
-        held = [(p.batch, p.memory) for p in self.costs or self.points if p.memory is not None]
-        if held and not self.layers:
-            values = [np.asarray(_stepped(held, batch, math.inf))]
         largest = np.maximum.reduce(values)
         return float(largest) if np.ndim(largest) == 0 else largest
+
+    def memory_of(self, point: OperatingPoint) -> float:
+        """Memory in B of a point's launch on one accelerator: its own or, left out, that of the affine pieces."""
+        if point.memory is not None:
+            return point.memory
+        return max(piece.fixed + piece.per_sample * point.batch for piece in self.footprint_pieces)
 
 
 def _parallelism_faults(workload: Workload) -> Iterator[tuple[str, Any, str]]:

@@ -66,6 +66,15 @@ def test_without_memory_the_footprint_is_the_workloads_own():
     assert refused.reason.endswith("has 8 GB: 1,000,000,000 B are missing")
 
 
+def test_a_point_without_memory_has_none_of_another_points():
+    points = [OperatingPoint(4, time=1.0, resource="gpu", memory=7e9), OperatingPoint(4, time=1.0, resource="two")]
+    w = Workload("w", "fp16", points=points, memory_fixed=1e9)
+    assert (launch_time(GPU, w).memory, launch_time(TWO, w).memory) == ((7e9,), (1e9,))
+    mixed = Workload("w", "fp16", points=[OperatingPoint(2, 1e9), OperatingPoint(4, 2e9, memory=7e9)], memory_fixed=1e9)
+    assert launch_time(GPU, mixed).memory == (1e9, 7e9)
+    assert [mixed.footprint(b) for b in (1, 3, 5)] == [1e9, 7e9, math.inf]
+
+
 def test_a_workload_of_times_alone_has_no_intensity():
     w = Workload("w", "fp16", points=[OperatingPoint(4, flops=1e9, time=1.0, resource="gpu")])
     assert w.arithmetic_intensity(4) == math.inf
