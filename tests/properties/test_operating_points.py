@@ -168,6 +168,21 @@ def test_per_use_has_the_same_front_from_layers_and_from_all_batches(problem):
     assert len(a) == len(b) == 0 or np.allclose(a[[0, -1]], b[[0, -1]], rtol=1e-6)
 
 
+@checked(25)
+@given(layered(), st.sampled_from(["reserved", "per_use"]))
+def test_a_table_on_one_resource_and_layers_on_the_others(problem, billing):
+    problem = dataclasses.replace(problem, billing=billing)
+    demands = [
+        dataclasses.replace(d, workload=dataclasses.replace(d.workload, points=points))
+        for d in problem.demands
+        for points in [tabulated(d.workload, problem.resources[:1], 14).points]
+    ]
+    mixed = dataclasses.replace(problem, demands=demands)
+    assert all(s.tabulated == (i == "r0") for (i, _), s in mixed.services.items())
+    a, b = solved(problem), solved(mixed)
+    assert len(a) == len(b) == 0 or np.allclose(a[[0, -1]], b[[0, -1]], rtol=1e-6)
+
+
 # -- Tables that are not convex --------------------------------------------------------------------------------------
 
 
