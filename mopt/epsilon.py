@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from os import PathLike
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from mopt.covering import TooManyError
 from mopt.errors import Fault, InputError, SolverError
 from mopt.front import Certificate, ParetoFront
 from mopt.front_io import load_front
 from mopt.highs import Highs, known_options
-from mopt.methods import MakeSolver, Method, Outline, Piece, choose
+from mopt.methods import Choice, MakeSolver, choose
+from mopt.outline import Method, Outline, Piece
 from mopt.point import Point, Segment
 from mopt.progress import Progress
 from mopt.segments import Place
@@ -41,6 +43,7 @@ def solve_epsilon_front(
     checkpoint: str | PathLike[str] | None = None,
     resume: str | PathLike[str] | None = None,
     solver_options: Mapping[str, float | int | str | bool] | None = None,
+    method: Choice = "auto",
 ) -> ParetoFront:
     """The exact Pareto front of a problem, of its model, or of any bi-objective Pyomo MILP.
 
@@ -72,6 +75,9 @@ def solve_epsilon_front(
         Such a file, to go on from.
     solver_options : mapping, optional
         HiGHS options by name, on top of mopt's own.
+    method : "auto" or "solver"
+        Where all choices can be listed within bounds (`reserved` and `elapsed` with one demand; models with one
+        covering row) "auto" lists them, unless solver options or (covers) a resolution are given. "solver": HiGHS.
 
     Raises
     ------
@@ -82,7 +88,7 @@ def solve_epsilon_front(
     SolverError
         If the solver contradicts what is known with all settings; its `front` holds what was found before.
     """
-    wanted = check_options(resolution, time_limit, max_points, workers, solver_options)
+    wanted = check_options(resolution, time_limit, max_points, workers, solver_options, method)
     if start is not None and resume is not None:
         raise InputError([Fault("", "solve_epsilon_front", "resume", str(resume), "not together with start")])
     if resume is not None:
@@ -90,7 +96,7 @@ def solve_epsilon_front(
     if start is not None and start.complete:
         return start
     task = task_of(target, objectives)
-    run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint, workers, solver_options)
+    run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint, workers, method, solver_options)
     with Progress(progress) as bar:
         front = run.front(bar)
     object.__setattr__(front, "_source", (target, objectives))
@@ -103,8 +109,12 @@ def check_options(
     max_points: int | None,
     workers: int | Any,
     solver_options: Mapping[str, Any] | None,
+    method: str = "auto",
 ) -> tuple[Fraction | None, Fraction | None]:
     """The resolution of each objective; InputError for options that make no sense."""
+    if method not in get_args(Choice):
+        allowed = " or ".join(map(repr, get_args(Choice)))
+        raise InputError([Fault("", "solve_epsilon_front", "method", method, f"must be {allowed}")])
     _check_workers(workers, solver_options)
     return _wanted(resolution, time_limit, max_points)
 
@@ -171,6 +181,7 @@ class _Run:
     start: ParetoFront | None
     checkpoint: str | PathLike[str] | None
     workers: int | Any = 1
+    method: Choice = "auto"
     options: Mapping[str, float | int | str | bool] | None = None
     points: list[Point] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
@@ -183,12 +194,12 @@ class _Run:
     saved: float = field(default_factory=time.perf_counter)
 
     def front(self, bar: Progress) -> ParetoFront:
-        self.session, method = choose(self.task, self.wanted, self.solver, self.workers, self.options)
-        if self.session is not None and self.time_limit is not None:
-            self.session.deadline = self.began + self.time_limit
         why = ""
         try:
-            why = self._trace(method, bar)
+            try:
+                why = self._trace(self._chosen(self.method), bar)
+            except TooManyError:  # what was listed stands; the solver goes on from there
+                why = self._trace(self._chosen("solver"), bar)
         except StoppedError:
             why = f"time limit of {self.time_limit:g} s"
         except KeyboardInterrupt:
@@ -207,6 +218,13 @@ class _Run:
         if self.checkpoint is not None:
             front.save(self.checkpoint)
         return front
+
+    def _chosen(self, method: Choice) -> Method:
+        deadline = math.inf if self.time_limit is None else self.began + self.time_limit
+        self.session, chosen = choose(
+            self.task, self.wanted, self.solver, self.workers, self.options, method=method, deadline=deadline
+        )
+        return chosen
 
     def _trace(self, method: Method, bar: Progress) -> str:
         """Go through the pieces; returns why it stopped early, empty if it is through."""

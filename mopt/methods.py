@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
+from mopt.covering import covering_view
+from mopt.enumerated import CoveringMethod, Enumeration
 from mopt.errors import Fault, InfeasibleError, InputError, SolverError
 from mopt.fractional import Quotient, RatioSweep, ratio_sweep
 from mopt.highs import Highs, Settings
 from mopt.lattice import lattice_step
 from mopt.linear_model import Form, LinearModel, Vector
 from mopt.mixed import GenericCheck
+from mopt.outline import Method, Outline, Pair, Piece, Wanted
 from mopt.parallel import parallel_sweep
 from mopt.point import Proof
-from mopt.segments import Edge, Place, Search
+from mopt.segments import Place, Search
 from mopt.session import Answer, Backend, Candidate, Scale, Session, UnboundedError
 from mopt.sweep import LARGEST_WEIGHTED, Found, Grid, lexicographic, sweep
 from mopt.task import Task
@@ -31,42 +34,7 @@ CURVED = Fraction(1, 10**3)
 
 TIGHT: Settings = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 
-Pair = tuple[Fraction, Fraction]
-Wanted = tuple[Fraction | None, Fraction | None]
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What a method found out before its first point: how it proceeds, why, and between which ends."""
-
-    method: str
-    reason: str
-    exactness: str
-    steps: Pair
-    ends: tuple[Candidate, Candidate]
-    exact: bool
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One piece of the front: a point or an edge, with its proof, and where the search stands after it."""
-
-    candidate: Candidate | None
-    edge: Edge | None
-    proof: Proof | None
-    place: Place | None = None
-
-
-class Method(Protocol):
-    """A way to trace a front."""
-
-    def outline(self) -> Outline:
-        """Find the ends."""
-
-    def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
-        """The front from its best first objective on, or from where an earlier run stopped."""
-
-
+Choice = Literal["auto", "solver"]
 MakeSolver = Callable[[LinearModel, Sequence[Vector]], Backend]
 
 
@@ -76,6 +44,9 @@ def choose(
     solver: MakeSolver = Highs,
     workers: int | Any = 1,
     options: Settings | None = None,
+    *,
+    method: Choice = "auto",
+    deadline: float = math.inf,
 ) -> tuple[Session | None, Method]:
     """The method for a task.
 
@@ -87,15 +58,24 @@ def choose(
         Threads that share the work, where the method can.
     options : mapping, optional
         Solver options of the user's.
+    method : "auto" or "solver"
+        Whether what can be listed without the solver is.
+    deadline : float
+        When to stop, as `time.perf_counter` tells it.
     """
-    if task.enumerate is not None:
-        return None, Enumeration(task, wanted)
+    if method == "auto" and not options:
+        if task.enumerate is not None:
+            return None, Enumeration(task, wanted)
+        # A verification brings its own solver: it is to prove the front another way.
+        view = covering_view(task.model, task.forms) if solver is Highs and wanted == (None, None) else None
+        if view is not None:
+            return None, CoveringMethod(task, view, deadline)
     steps = tuple(lattice_step(form, task.model, with_constant=task.fractional) for form in task.forms)
     if task.fractional:
-        session = _session(task, _scale_of(task.forms, steps), solver, options)
+        session = _session(task, _scale_of(task.forms, steps), solver, options, deadline)
         return session, RatioMethod(task, session, steps, wanted)
     grid, scale = _grid_of_ends(task.forms, steps)
-    session = _session(task, scale, solver, options)
+    session = _session(task, scale, solver, options, deadline)
     continuous = [bool(np.any(form.coefficients[~task.model.integer])) for form in task.forms]
     if all(continuous) and not task.finite:
         assert isinstance(task.check, GenericCheck)
@@ -103,75 +83,14 @@ def choose(
     return session, SweepMethod(task, session, grid, (steps[0], steps[1]), wanted, workers)
 
 
-def _session(task: Task, scale: Scale, solver: MakeSolver, options: Settings | None) -> Session:
+def _session(task: Task, scale: Scale, solver: MakeSolver, options: Settings | None, deadline: float) -> Session:
     # Continuous values are found anew once the integers are whole: a MIP solution that leans on tolerances breaks then.
     settings = TIGHT if isinstance(task.check, GenericCheck) and not task.model.integer.all() else {}
-    return Session(
+    session = Session(
         lambda rows: solver(task.model, rows), task.forms, task.check, scale, {**settings, **(options or {})}
     )
-
-
-# -- Enumeration -----------------------------------------------------------------------------------------------------
-
-
-class Enumeration:
-    """Every choice of units, each with its best times: exact without the solver."""
-
-    def __init__(self, task: Task, wanted: Wanted) -> None:
-        self._task, self._wanted = task, wanted
-        self._points: list[Candidate] = []
-        self._count = 0
-
-    def outline(self) -> Outline:
-        """Look at all choices."""
-        assert self._task.enumerate is not None
-        found, self._count = self._task.enumerate()
-        if not found:
-            raise InfeasibleError(*self._task.why_infeasible())
-        points: list[Candidate] = []
-        for candidate in sorted(found, key=lambda candidate: candidate.values):
-            if not points or candidate.values[1] < points[-1].values[1]:
-                points.append(candidate)
-        steps = (Fraction(0), Fraction(0))
-        if self._wanted != (None, None):
-            steps = _wanted_steps(self._task, self._wanted, points)
-            points = _thinned(points, steps)
-        self._points = points
-        return Outline(
-            "enumeration",
-            f"there are only {self._count:,} choices of units",
-            "exact: every choice of units was evaluated, each with its shortest elapsed time",
-            steps,
-            (points[0], points[-1]),
-            self._wanted == (None, None),
-        )
-
-    def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
-        """All nondominated choices."""
-        proof = Proof("enumeration", None, 0.0, {}, f"none of the {self._count:,} choices of units dominates it")
-        for candidate in self._points:
-            if last is None or candidate.values[1] < last.values[1]:
-                yield Piece(candidate, None, proof)
-
-
-def _thinned(points: list[Candidate], steps: Pair) -> list[Candidate]:
-    """What a sweep with these steps returns: after each point, the next that is a step better, and both ends."""
-    kept = [points[0]]
-    for candidate in points[1:-1]:
-        if (
-            candidate.values[1] <= kept[-1].values[1] - steps[1]
-            and candidate.values[0] >= kept[-1].values[0] + steps[0]
-        ):
-            kept.append(candidate)
-    return kept if len(points) == 1 else [*kept, points[-1]]
-
-
-def _wanted_steps(task: Task, wanted: Wanted, points: list[Candidate]) -> Pair:
-    found = []
-    for k in (0, 1):
-        step, values = wanted[k], [points[0].values[k], points[-1].values[k]]
-        found.append(Fraction(0) if step is None else task.axes[k].internal_step(step, values))
-    return found[0], found[1]
+    session.deadline = deadline
+    return session
 
 
 # -- Points ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 from mopt.epsilon import check_options, solve_epsilon_front
 from mopt.errors import Fault, InputError, MoptError
 from mopt.front import ParetoFront
+from mopt.methods import Choice
 from mopt.problem import Problem
 
 Outcome = tuple[ParetoFront | None, MoptError | None]
@@ -48,6 +49,7 @@ def solve_fronts(
     max_points: int | None = None,
     workers: int = 1,
     solver_options: Mapping[str, float | int | str | bool] | None = None,
+    method: Choice = "auto",
 ) -> Iterator[Solved]:
     """The fronts of many problems, each as soon as it is there.
 
@@ -61,7 +63,7 @@ def solve_fronts(
         other and in order.
     in_flight : int
         Problems that the executor holds at a time, at most; should be some times its workers.
-    resolution, time_limit, max_points, workers, solver_options
+    resolution, time_limit, max_points, workers, solver_options, method
         As in `solve_epsilon_front`, for each problem.
 
     Yields
@@ -83,7 +85,7 @@ def solve_fronts(
     Leaving the iteration early cancels what has not begun. Give a `ProcessPoolExecutor` the context
     `multiprocessing.get_context("spawn")`: forking a process that has threads isn't safe.
     """
-    check_options(resolution, time_limit, max_points, workers, solver_options)
+    check_options(resolution, time_limit, max_points, workers, solver_options, method)
     if in_flight < 1:
         raise InputError([Fault("", "solve_fronts", "in_flight", in_flight, "must be at least 1")])
     options: dict[str, Any] = {
@@ -92,6 +94,7 @@ def solve_fronts(
         "max_points": max_points,
         "workers": workers,
         "solver_options": solver_options,
+        "method": method,
     }
     numbered = enumerate(problems)
     if executor is None:

@@ -25,10 +25,19 @@ PARTITIONS = [
 ]
 
 
+@pytest.mark.parametrize("name", ["2KP50-11", "2KP50-50", "2KP100-50"])
+def test_listing_gives_the_known_front(name):
+    model, known = voptlib_knapsack(name)
+    front = solve_epsilon_front(model, objectives=(model.f1, model.f2))
+    assert sorted(map(tuple, front.values)) == known
+    assert front.certificate.method == "covering enumeration"
+    assert front.complete
+
+
 @pytest.mark.parametrize(("read", "name", "number"), KNAPSACKS + PARTITIONS)
 def test_front_is_the_known_one(read, name, number):
     model, known = read(name)
-    front = solve_epsilon_front(model, objectives=(model.f1, model.f2))
+    front = solve_epsilon_front(model, objectives=(model.f1, model.f2), method="solver")
     assert sorted(map(tuple, front.values)) == known
     assert len(known) == number
     assert front.complete
@@ -46,7 +55,7 @@ def test_front_is_the_known_one(read, name, number):
 )
 def test_front_has_the_known_number_of_points(build, number):
     model = build()
-    front = solve_epsilon_front(model, objectives=(model.f1, model.f2))
+    front = solve_epsilon_front(model, objectives=(model.f1, model.f2), method="solver")
     assert front.complete
     assert len(front) == number
     assert front.certificate.solves <= number + 3

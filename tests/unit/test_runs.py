@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,26 +65,35 @@ def per_use() -> Target:
 KINDS = [lattice, ratio, segments, enumerated, per_use]
 
 
+def by_solver(make: Callable[[], Target]) -> Callable[..., mopt.ParetoFront]:
+    """`lattice` by HiGHS, though its front could be listed."""
+    return partial(mopt.solve_epsilon_front, method="solver") if make is lattice else mopt.solve_epsilon_front
+
+
 def same(front: mopt.ParetoFront, other: mopt.ParetoFront) -> bool:
     return front.points == other.points and front.segments == other.segments and front.complete == other.complete
 
 
+@pytest.mark.parametrize("solve_of", [by_solver, lambda make: mopt.solve_epsilon_front], ids=["solver", "auto"])
 @pytest.mark.parametrize("make", KINDS)
-def test_stopped_after_any_point_a_run_goes_on_to_the_same_front(make: Callable[[], Target], tmp_path: Path) -> None:
+def test_stopped_after_any_point_a_run_goes_on_to_the_same_front(
+    make: Callable[[], Target], solve_of: Any, tmp_path: Path
+) -> None:
     target, objectives = make()
-    whole = mopt.solve_epsilon_front(target, objectives)
+    solve = solve_of(make)
+    whole = solve(target, objectives)
     assert whole.complete
     assert len(whole) > 2
     for count in range(1, len(whole.segments) + len(whole)):
-        part = mopt.solve_epsilon_front(target, objectives, max_points=count)
+        part = solve(target, objectives, max_points=count)
         if part.complete:
             break
         assert part.why_incomplete == f"point limit of {count}"
         assert part.unexplored
         assert all(point in whole.points for point in part.points)
-        assert same(mopt.solve_epsilon_front(target, objectives, start=part), whole)
+        assert same(solve(target, objectives, start=part), whole)
         part.save(tmp_path / "part.json")
-        assert same(mopt.solve_epsilon_front(target, objectives, resume=tmp_path / "part.json"), whole)
+        assert same(solve(target, objectives, resume=tmp_path / "part.json"), whole)
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -112,9 +122,10 @@ def test_the_callback_sees_each_point_once_in_order() -> None:
     assert tuple(seen) == front.points
 
 
-def test_a_time_limit_returns_what_there_is_and_says_what_is_open() -> None:
+@pytest.mark.parametrize("method", ["auto", "solver"])
+def test_a_time_limit_returns_what_there_is_and_says_what_is_open(method: Any) -> None:
     target, objectives = lattice()
-    part = mopt.solve_epsilon_front(target, objectives, time_limit=1e-9)
+    part = mopt.solve_epsilon_front(target, objectives, time_limit=1e-9, method=method)
     assert not part.complete
     assert "time limit" in part.why_incomplete
     assert same(
@@ -134,7 +145,7 @@ def test_a_checkpoint_holds_the_front_whatever_ends_the_run(make: Callable[[], T
 
 def test_a_solver_that_crashes_leaves_the_front_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     target, objectives = lattice()
-    whole = mopt.solve_epsilon_front(target, objectives)
+    whole = mopt.solve_epsilon_front(target, objectives, method="solver")
     solve, calls = Highs.solve, [0]
 
     def crash(*args: Any, **kwargs: Any) -> object:
@@ -144,12 +155,12 @@ def test_a_solver_that_crashes_leaves_the_front_so_far(monkeypatch: pytest.Monke
         return solve(*args, **kwargs)
 
     monkeypatch.setattr(Highs, "solve", crash)
-    part = mopt.solve_epsilon_front(target, objectives, checkpoint=tmp_path / "front.json")
+    part = mopt.solve_epsilon_front(target, objectives, method="solver", checkpoint=tmp_path / "front.json")
     monkeypatch.undo()
     assert not part.complete
     assert "out of memory" in part.why_incomplete
     assert len(part) > 1
-    assert same(mopt.solve_epsilon_front(target, objectives, resume=tmp_path / "front.json"), whole)
+    assert same(mopt.solve_epsilon_front(target, objectives, method="solver", resume=tmp_path / "front.json"), whole)
 
 
 def test_a_complete_front_is_returned_as_it_is() -> None:

@@ -1,0 +1,122 @@
+"""Methods that need no solver: enumeration of all choices of units, and of the covers of a demand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+
+from mopt.covering import Cover, CoveringView
+from mopt.errors import InfeasibleError, SolverError
+from mopt.outline import Outline, Pair, Piece, Wanted
+from mopt.point import Proof
+from mopt.segments import Place
+from mopt.session import Candidate, StoppedError
+from mopt.task import Task
+
+
+class Enumeration:
+    """Every choice of units, each with its best times: exact without the solver."""
+
+    def __init__(self, task: Task, wanted: Wanted) -> None:
+        self._task, self._wanted = task, wanted
+        self._points: list[Candidate] = []
+        self._count = 0
+
+    def outline(self) -> Outline:
+        """Look at all choices."""
+        assert self._task.enumerate is not None
+        found, self._count = self._task.enumerate()
+        if not found:
+            raise InfeasibleError(*self._task.why_infeasible())
+        points: list[Candidate] = []
+        for candidate in sorted(found, key=lambda candidate: candidate.values):
+            if not points or candidate.values[1] < points[-1].values[1]:
+                points.append(candidate)
+        steps = (Fraction(0), Fraction(0))
+        if self._wanted != (None, None):
+            steps = _wanted_steps(self._task, self._wanted, points)
+            points = _thinned(points, steps)
+        self._points = points
+        return Outline(
+            "enumeration",
+            f"there are only {self._count:,} choices of units",
+            "exact: every choice of units was evaluated, each with its shortest elapsed time",
+            steps,
+            (points[0], points[-1]),
+            self._wanted == (None, None),
+        )
+
+    def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
+        """All nondominated choices."""
+        proof = Proof("enumeration", None, 0.0, {}, f"none of the {self._count:,} choices of units dominates it")
+        for candidate in self._points:
+            if last is None or candidate.values[1] < last.values[1]:
+                yield Piece(candidate, None, proof)
+
+
+class CoveringMethod:
+    """Models with one covering row: boxes between neighbours, each listed within bounds; exact without the solver."""
+
+    def __init__(self, task: Task, view: CoveringView, deadline: float) -> None:
+        self._task, self._view, self._deadline = task, view, deadline
+
+    def outline(self) -> Outline:
+        """Find both ends.
+
+        Raises
+        ------
+        TooManyError
+            If the problem is too large for this method.
+        """
+        if not self._view.covering.feasible:
+            raise InfeasibleError(*self._task.why_infeasible())
+        start, end = (self._candidate(cover) for cover in self._view.covering.ends)
+        return Outline(
+            "covering enumeration",
+            "whole variables and one covering row",
+            "exact: between neighbours, every choice within the bounds was listed",
+            (Fraction(0), Fraction(0)),
+            (start, end),
+            True,
+        )
+
+    def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
+        """All nondominated covers; TooManyError where listing them takes too long."""
+        proof = Proof("enumeration", None, 0.0, {}, "no choice that costs less is as good")
+        after = None
+        if last is not None:
+            first, second = (form.at(last.x) for form in self._task.forms)
+            after = self._view.costs((first, second))
+        for cover in self._view.covering.points(after, self._check_time):
+            yield Piece(self._candidate(cover), None, proof)
+
+    def _check_time(self) -> None:
+        if time.perf_counter() > self._deadline:
+            raise StoppedError
+
+    def _candidate(self, cover: Cover) -> Candidate:
+        candidate = self._task.check.again(self._view.solution(cover))
+        if candidate is None:
+            raise SolverError("a cover of the demand breaks a constraint of the model")
+        return candidate
+
+
+def _thinned(points: list[Candidate], steps: Pair) -> list[Candidate]:
+    """What a sweep with these steps returns: after each point, the next that is a step better, and both ends."""
+    kept = [points[0]]
+    for candidate in points[1:-1]:
+        if (
+            candidate.values[1] <= kept[-1].values[1] - steps[1]
+            and candidate.values[0] >= kept[-1].values[0] + steps[0]
+        ):
+            kept.append(candidate)
+    return kept if len(points) == 1 else [*kept, points[-1]]
+
+
+def _wanted_steps(task: Task, wanted: Wanted, points: list[Candidate]) -> Pair:
+    found = []
+    for k in (0, 1):
+        step, values = wanted[k], [points[0].values[k], points[-1].values[k]]
+        found.append(Fraction(0) if step is None else task.axes[k].internal_step(step, values))
+    return found[0], found[1]

@@ -1,0 +1,139 @@
+"""Fronts of one covering row, listed within bounds, against all choices, the solver, and each other."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import mopt
+from mopt import covering
+from mopt.covering import Covering, TooManyError
+
+ITEM = st.tuples(st.integers(1, 30), st.integers(0, 40), st.integers(0, 40), st.integers(0, 5)).filter(
+    lambda item: item[1] + item[2] > 0
+)
+
+
+def problem(items: list[tuple[int, int, int, int]], demand: int) -> Covering:
+    weights, first, second, limits = map(np.array, zip(*items, strict=True))
+    return Covering(weights, np.column_stack([first, second]).astype(float), limits, demand)
+
+
+def by_hand(items: list[tuple[int, int, int, int]], demand: int) -> list[tuple[int, int]]:
+    """Every nondominated pair of costs, from all choices."""
+    values = {
+        tuple(sum(n * i[k] for n, i in zip(counts, items, strict=True)) for k in (1, 2))
+        for counts in itertools.product(*(range(i[3] + 1) for i in items))
+        if sum(n * i[0] for n, i in zip(counts, items, strict=True)) >= demand
+    }
+    return sorted(v for v in values if not any(w != v and w[0] <= v[0] and w[1] <= v[1] for w in values))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(ITEM, min_size=1, max_size=5), st.floats(0.05, 1.0))
+def test_all_nondominated_covers_are_listed(items: list[tuple[int, int, int, int]], share: float) -> None:
+    total = sum(i[0] * i[3] for i in items)
+    demand = max(1, round(share * total))
+    made = problem(items, demand)
+    assert made.feasible == (total >= demand)
+    if not made.feasible:
+        return
+    found = list(made.points())
+    assert [cover.costs for cover in found] == by_hand(items, demand)
+    for cover in found:
+        assert made.weights @ cover.counts >= demand
+        assert tuple(cover.counts @ made.costs) == cover.costs
+        assert (cover.counts >= 0).all()
+        assert (cover.counts <= made.limits).all()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(ITEM, min_size=3, max_size=5), st.floats(0.3, 0.9))
+def test_small_lists_and_beams_find_the_same(items: list[tuple[int, int, int, int]], share: float) -> None:
+    demand = max(1, round(share * sum(i[0] * i[3] for i in items)))
+    made = problem(items, demand)
+    if not made.feasible:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(covering, "_FEW", 4)
+        patch.setattr(covering, "_BEAM", 2)
+        patch.setattr(covering, "_COMPARED", 3)
+        found = [cover.costs for cover in problem(items, demand).points()]
+    assert found == by_hand(items, demand)
+
+
+def model(seed: int, sense: Any) -> pyo.ConcreteModel:
+    """A knapsack (maximise) or its complement, covering (minimise), of 12 items."""
+    rng = np.random.default_rng(seed)
+    weights, first, second = rng.integers(5, 60, (3, 12)).tolist()
+    m = pyo.ConcreteModel()
+    m.x = pyo.Var(range(12), domain=pyo.Integers, bounds=(-1, 2))
+    m.f1 = pyo.Objective(expr=sum(first[k] * m.x[k] for k in range(12)) + 3, sense=sense)
+    m.f2 = pyo.Objective(expr=sum(second[k] * m.x[k] for k in range(12)), sense=sense)
+    total = sum(weights[k] * m.x[k] for k in range(12))
+    m.row = pyo.Constraint(expr=total <= 200 if sense == pyo.maximize else total >= 100)
+    return m
+
+
+@pytest.mark.parametrize("sense", [pyo.minimize, pyo.maximize])
+@pytest.mark.parametrize("seed", range(4))
+def test_listing_and_the_solver_agree(seed: int, sense: Any) -> None:
+    m = model(seed, sense)
+    listed = mopt.solve_epsilon_front(m, (m.f1, m.f2))
+    solved = mopt.solve_epsilon_front(m, (m.f1, m.f2), method="solver")
+    assert listed.certificate.method == "covering enumeration"
+    assert "sweep" in solved.certificate.method
+    assert listed.complete
+    assert listed.values.tolist() == solved.values.tolist()
+    assert listed.verify()
+
+
+def test_too_much_to_list_goes_to_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = model(1, pyo.minimize)
+    whole = mopt.solve_epsilon_front(m, (m.f1, m.f2), method="solver")
+    for few in (3, 30, 100, 300):
+        monkeypatch.setattr(covering, "_FEW", few)
+        monkeypatch.setattr(covering, "_MOST", few)
+        monkeypatch.setattr(covering, "_BEAM", 5)
+        front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
+        assert front.complete
+        assert front.values.tolist() == whole.values.tolist()
+    monkeypatch.setattr(covering, "_FEW", 1)
+    monkeypatch.setattr(covering, "_MOST", 1)
+    with pytest.raises(TooManyError):
+        list(problem([(3, 5, 9, 9), (4, 9, 5, 9), (5, 7, 7, 9)], 60).points())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: setattr(m, "more", pyo.Constraint(expr=m.x[0] + m.x[1] <= 3)),
+        lambda m: m.x[0].setub(None),
+        lambda m: m.row.set_value(m.row.body + 0.5 * m.x[0] >= 100),
+        lambda m: m.f1.set_value(m.f1.expr - 200 * m.x[0]),
+        lambda m: setattr(m.x[0], "domain", pyo.Reals),
+    ],
+)
+def test_what_is_no_covering_is_solved(change: Any) -> None:
+    m = model(2, pyo.minimize)
+    change(m)
+    front = mopt.solve_epsilon_front(m, (m.f1, m.f2), max_points=2)
+    assert "enumeration" not in front.certificate.method
+
+
+def test_a_demand_that_all_items_together_miss_is_infeasible() -> None:
+    m = model(3, pyo.minimize)
+    m.row.set_value(m.row.body >= 10_000)
+    with pytest.raises(mopt.InfeasibleError):
+        mopt.solve_epsilon_front(m, (m.f1, m.f2))
+
+
+def test_an_unknown_method_is_refused() -> None:
+    m = model(3, pyo.minimize)
+    with pytest.raises(mopt.InputError, match="method"):
+        mopt.solve_epsilon_front(m, (m.f1, m.f2), method="guess")  # type: ignore[arg-type]
