@@ -11,6 +11,8 @@ Link roof   a launch sends, from each accelerator, a·2·(t−1)/t·V_t/p of sum
             Megatron-LM, arXiv 1909.08053, section 3), a·V_p to the next stage, and with ZeRO 3 k·(R−1)/R·W/(t·p)
             of gathered weights, k = 2 in training (forward and backward) and 1 in inference: with the gradients' one
             pass, 1.5 times what plain data parallelism sends (ZeRO, section 7).
+Parts       of a launch at a pipeline's stages each read weights W and, in training, read them again and add to the
+            gradients G, 2·W + 2·G; what moves per launch beyond that moves once (the optimizer's step).
 Exchange    of gradients once a period: in the unit 2·(R−1)/R·G/(t·p) over λ, half of it with ZeRO 3, and
             2·G over the network of the unit, the limit of the ring for many units.
 """
@@ -45,6 +47,15 @@ def _held(resource: Resource, workload: Workload, piece: MemoryPiece) -> MemoryP
     shared = (0.0, workload.optimizer_bytes, gradients, workload.weight_bytes)[1 : zero + 1]
     saved = sum(shared) * (1 - 1 / copies(resource, workload))
     return MemoryPiece(max(piece.fixed - saved, 0.0) / degree, piece.per_sample / degree)
+
+
+def fixed_passes(workload: Workload) -> float:
+    """How often the bytes per launch are moved at a stage: once for each part, but for what is done once a launch."""
+    slots, fixed = workload.parallelism.slots, workload.bytes_fixed
+    by_part = 2 * workload.weight_bytes + 2 * workload.gradient_bytes
+    if workload.mode == "inference" or not workload.weight_bytes or by_part >= fixed:
+        return slots
+    return 1 + (slots - 1) * by_part / fixed
 
 
 def link_traffic(resource: Resource, workload: Workload) -> tuple[float, float]:

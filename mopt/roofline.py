@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mopt.communication import copies, footprint_of, footprint_pieces, link_traffic
+from mopt.communication import copies, fixed_passes, footprint_of, footprint_pieces, link_traffic
 from mopt.errors import Fault, InputError
 from mopt.launch_table import FITS, LaunchTable
 from mopt.resource import Resource
@@ -187,7 +187,7 @@ def _layered(resource: Resource, workload: Workload) -> PiecewiseLinear:
     bandwidth = resource.bandwidth_efficiency * resource.memory_bandwidth
     longer = how.slots / how.parts
     compute = longer * flops / (resource.compute_efficiency * peak)
-    intercept = how.slots * R * fixed / bandwidth
+    intercept = fixed_passes(workload) * R * fixed / bandwidth
     slope = longer * per_sample / bandwidth
 
     # A layer leaves the memory roof where the compute roof overtakes it, never if that is the flatter one.

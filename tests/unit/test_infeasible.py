@@ -76,7 +76,8 @@ def test_memory(billing):
     large = dataclasses.replace(NET, memory_fixed=8.5e9)
     eight = dataclasses.replace(TPU, memory=16e9, accelerator_count=8)
     refusal("memory", "by reason: memory 2",
-            "gpu, which needs 8.5 GB for a batch of 1 on each accelerator, has 8 GB: 500,000,000 B are missing", billing=billing, workload=large, resources=[eight, GPU])
+            "gpu, which needs 8.5 GB for a batch of 1 on each accelerator, has 8 GB: 500,000,000 B are missing",
+            billing=billing, workload=large, resources=[eight, GPU])
 
 
 @pytest.mark.parametrize("billing", ["reserved", "elapsed"])

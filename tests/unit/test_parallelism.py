@@ -125,6 +125,9 @@ def test_a_pipeline_takes_as_long_as_its_parts_and_what_fills_it():
     net = split(dataclasses.replace(NET, pipeline_bytes=0.0), pipeline=2, microbatches=8)
     part = max(1e11 / 100e12, (4e9 + 1e8) / 1e12) / 2
     assert launch_time(EIGHT, net).at(4 * 8) == pytest.approx(9 * part)
+    # of 4 GB only 2·0.5 + 2·0.25 move with each part; the other 2.5 GB once, half of them at each stage
+    light = dataclasses.replace(net, weight_bytes=0.5e9, gradient_bytes=0.25e9)
+    assert launch_time(EIGHT, light).at(32) == pytest.approx((9 * (1.5e9 + 1e8) / 2 + 2.5e9 / 2) / 1e12)
     host = dataclasses.replace(EIGHT, launch_overhead=0.01)
     assert launch_time(host, net).at(4 * 8) == pytest.approx(9 * (part + 0.01 / 2))
     assert Parallelism(pipeline=2).parts == 8
