@@ -135,7 +135,6 @@ def page_data(front: ParetoFront, problem: Problem | None = None) -> dict[str, A
         "rows": rows,
         "knee": knee,
         "planned": bool(names),
-        "roofed": problem is not None,
         "statements": [
             *front.certificate.statements,
             *(f"assumed: {assumption}" for assumption in front.assumptions),
@@ -156,7 +155,7 @@ def _axis(front: ParetoFront, k: int) -> dict[str, Any]:
         unit = f"$ per period of {front.time_limit:g} s"
     else:
         unit = "%" if percent else ("minimised" if sense == 1 else "maximised")
-    return {"name": name, "label": f"{name} ({unit})", "sense": sense, "percent": percent}
+    return {"name": name, "label": f"{name} ({unit})", "percent": percent}
 
 
 def _row(stop: _Stop, names: Mapping[str, int], problem: Problem | None) -> dict[str, Any]:
