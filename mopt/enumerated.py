@@ -18,15 +18,15 @@ from mopt.task import Task
 class Enumeration:
     """Every choice of units, each with its best times: exact without the solver."""
 
-    def __init__(self, task: Task, wanted: Wanted) -> None:
-        self._task, self._wanted = task, wanted
+    def __init__(self, task: Task, wanted: Wanted, deadline: float) -> None:
+        self._task, self._wanted, self._deadline = task, wanted, deadline
         self._points: list[Candidate] = []
         self._count = 0
 
     def outline(self) -> Outline:
         """Look at all choices."""
         assert self._task.enumerate is not None
-        found, self._count = self._task.enumerate()
+        found, self._count = self._task.enumerate(lambda: _check_time(self._deadline))
         if not found:
             raise InfeasibleError(*self._task.why_infeasible())
         points: list[Candidate] = []
@@ -88,18 +88,19 @@ class CoveringMethod:
         if last is not None:
             first, second = (form.at(last.x) for form in self._task.forms)
             after = self._view.costs((first, second))
-        for cover in self._view.covering.points(after, self._check_time):
+        for cover in self._view.covering.points(after, lambda: _check_time(self._deadline)):
             yield Piece(self._candidate(cover), None, proof)
-
-    def _check_time(self) -> None:
-        if time.perf_counter() > self._deadline:
-            raise StoppedError
 
     def _candidate(self, cover: Cover) -> Candidate:
         candidate = self._task.check.again(self._view.solution(cover))
         if candidate is None:
             raise SolverError("a cover of the demand breaks a constraint of the model")
         return candidate
+
+
+def _check_time(deadline: float) -> None:
+    if time.perf_counter() > deadline:
+        raise StoppedError
 
 
 def _thinned(points: list[Candidate], steps: Pair) -> list[Candidate]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Curve = tuple[Floats, Floats]
 
-# Choices that are enumerated at most: some seconds of work.
-MOST_CHOICES = 20_000_000
+# Choices that are enumerated at most: two minutes of work.
+MOST_CHOICES = 400_000_000
 _BLOCK = 400_000
 
 
@@ -43,8 +43,13 @@ def choices(problem: Problem) -> int | None:
     return sum(counts[1:])
 
 
-def nondominated_choices(problem: Problem, peaks: Mapping[str, float], margin: float = 1e-9) -> list[Choice]:
-    """Every choice that no other dominates by more than `margin` (relative) in both objectives; the budget aside."""
+def nondominated_choices(
+    problem: Problem, peaks: Mapping[str, float], check: Callable[[], None] = lambda: None, margin: float = 1e-9
+) -> list[Choice]:
+    """Every choice that no other dominates by more than `margin` (relative) in both objectives; the budget aside.
+
+    `check` is called now and then: it may raise to stop.
+    """
     (demand,) = problem.demand_by_name.values()
     names = list(problem.unit_limits)
     table = _Table(problem, names, demand)
@@ -53,6 +58,7 @@ def nondominated_choices(problem: Problem, peaks: Mapping[str, float], margin: f
     kept = np.empty((0, 2))
     kept_choices: list[tuple[list[int], list[int], float]] = []
     for types, counts in _blocks(problem, names):
+        check()
         rates = np.column_stack([(worth[types] * counts).sum(axis=1) for worth in (price, peak)])
         hopeful = ~_dominated(rates * problem.paid(table.at_least(types, counts))[:, None], kept, margin)
         types, counts, rates = types[hopeful], counts[hopeful], rates[hopeful]

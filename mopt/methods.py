@@ -65,7 +65,7 @@ def choose(
     """
     if method == "auto" and not options:
         if task.enumerate is not None:
-            return None, Enumeration(task, wanted)
+            return None, Enumeration(task, wanted, deadline)
         # A verification brings its own solver: it is to prove the front another way.
         view = covering_view(task.model, task.forms) if solver is Highs and wanted == (None, None) else None
         if view is not None:

@@ -81,7 +81,8 @@ class Task:
         Two, the objectives, minimised; or four where an objective is a ratio of two forms: numerators (minimised) and
         denominators in turn, the denominator of a linear objective being 1.
     enumerate : callable, optional
-        All nondominated candidates, where there are few enough choices to look at them all.
+        All nondominated candidates, where there are few enough choices to look at them all. It calls what it is given
+        now and then, which may raise to stop.
     finite : bool
         Whether the front is finite although continuous variables appear in the objectives.
     finest : Fraction
@@ -94,7 +95,7 @@ class Task:
     check: Check
     why_infeasible: Callable[[], tuple[str, str]]
     plan: Callable[[Candidate, tuple[float, float]], Plan] | None = None
-    enumerate: Callable[[], tuple[list[Candidate], int]] | None = None
+    enumerate: Callable[[Callable[[], None]], tuple[list[Candidate], int]] | None = None
     finite: bool = False
     finest: Fraction = Fraction(1, 10**6)
     assumptions: tuple[str, ...] = ()
@@ -226,9 +227,9 @@ def _of_problem(problem: Problem) -> Task:
     check = _ProblemCheck(evaluator, choice_of, work)
     count = choices(smaller)
 
-    def enumerated() -> tuple[list[Candidate], int]:
+    def enumerated(check_time: Callable[[], None]) -> tuple[list[Candidate], int]:
         found = []
-        for choice in nondominated_choices(smaller, peaks):
+        for choice in nondominated_choices(smaller, peaks, check_time):
             x = np.zeros(len(linear.names))
             for pair, n in choice.dedicated.items():
                 x[dedicated[pair]] = n
@@ -343,7 +344,7 @@ def least_cost(problem: Problem) -> float:
     """The cost of the cheapest plan in $ per period, to four digits, whatever the budget, of a problem with plans."""
     task = _of_problem(replace(problem, budget=None))
     if task.enumerate is not None:
-        return float(min(task.values(candidate)[0] for candidate in task.enumerate()[0]))
+        return float(min(task.values(candidate)[0] for candidate in task.enumerate(lambda: None)[0]))
     outcome = Highs(task.model, ()).solve(task.forms[0].coefficients, (), {"mip_rel_gap": 1e-5})
     if outcome.x is None:
         raise SolverError(f"the solver finds no cheapest plan: {outcome.message}")
