@@ -11,7 +11,6 @@ beam search finds. Exact where weights are whole; costs that differ by less than
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -28,11 +27,13 @@ Pair = tuple[float, float]
 # Rounding of sums of costs, relative; what is told apart; what pruning leaves for rounding.
 _EQUAL, _SLACK = 1e-12, 1e-11
 # Deviations that a box is listed with at once, before it is split, and at most.
-_FEW, _MOST = 200_000, 3_000_000
+_FEW, _MOST = 200_000, 1_000_000
 _BEAM = 3_000
 # More partial covers than this are compared with each other, at so many levels of what they cover.
 _COMPARED, _LEVELS = 10_000, 12
 _MANY = 2**40
+# So many of an item at most are tried to be exchanged for others.
+_EXCHANGED = 16
 
 
 class TooManyError(Exception):
@@ -65,45 +66,31 @@ class Covering:
     limits: Ints
     demand: int
 
+    def tightened(self) -> tuple[Covering, npt.NDArray[np.bool_]]:
+        """The same with fewer of what others replace: if m of j cover no less than k of i and cost no more in either
+        objective, and there is enough of j to cover the demand alone, fewer than k of i are needed.
+
+        Also gives which items are left. Exchanges come to an end: each lowers a cost, or else covers more, or takes
+        fewer, or moves to an earlier item.
+        """
+        weights, costs, limits = self.weights, self.costs, self.limits.copy()
+        ample = np.flatnonzero(weights * limits >= self.demand)
+        earlier = ample[None, :] < np.arange(len(weights))[:, None]
+        itself = ample[None, :] == np.arange(len(weights))[:, None]
+        for k in range(_EXCHANGED, 0, -1):
+            m = -(-k * weights[:, None] // weights[ample])
+            gains = k * costs[:, None, :] - m[:, :, None] * costs[ample]
+            no_worse = (gains >= 0).all(axis=2) & ~itself
+            better = (gains > 0).any(axis=2) | (m * weights[ample] > k * weights[:, None]) | (m < k)
+            replaced = (no_worse & (better | ((m == k) & earlier))).any(axis=1)
+            limits[replaced] = np.minimum(limits[replaced], k - 1)
+        used = limits > 0
+        return Covering(weights[used], costs[used], limits[used], self.demand), used
+
     @property
     def feasible(self) -> bool:
         """Whether all items together cover the demand."""
         return bool(self.weights @ self.limits >= self.demand)
-
-    def points(self, after: Pair | None = None, check: Callable[[], None] = lambda: None) -> Iterator[Cover]:
-        """The nondominated covers, one of each pair of costs, first cost rising, of a feasible problem.
-
-        Parameters
-        ----------
-        after : pair of float, optional
-            A nondominated point; those after it are given.
-        check : callable
-            Called before each box: may raise to stop.
-
-        Raises
-        ------
-        TooManyError
-            If the problem is too large for this method.
-        """
-        start, end = self.ends
-        last = after or start.costs
-        if after is None:
-            yield start
-        targets = [end]
-        while targets:
-            # Targets are covers that a beam found: they may turn out to be dominated.
-            check()
-            target = targets[-1].costs
-            if not _distinct(last, target):
-                targets.pop()
-                continue
-            found, all_of_them = self._inside(last, target)
-            if not all_of_them:
-                targets += reversed(found)
-                continue
-            for cover in found:
-                yield cover
-                last = cover.costs
 
     @cached_property
     def ends(self) -> tuple[Cover, Cover]:
@@ -120,7 +107,7 @@ class Covering:
             found.append(min(ties, key=lambda cover: cover.costs[1 - k]))
         return found[0], found[1]
 
-    def _inside(self, a: Pair, b: Pair) -> tuple[list[Cover], bool]:
+    def inside(self, a: Pair, b: Pair) -> tuple[list[Cover], bool]:
         """All nondominated covers right of a, below it, and not right of b; or else, and False, some covers between."""
         box = (b[0], a[1])
         weights = self._weights(box)
@@ -187,6 +174,50 @@ class Covering:
                 raise TooManyError
             listing.extend(k, least, times, beam)
         return listing.covers()
+
+
+class Search:
+    """The front from left to right, box by box.
+
+    Parameters
+    ----------
+    problem : Covering
+        A feasible one.
+    last : pair of float
+        Costs of a nondominated cover: what comes after it is searched.
+    """
+
+    def __init__(self, problem: Covering, last: Pair) -> None:
+        self._problem, self._last = problem, last
+        # Covers that are right of the last; those that a beam found may turn out to be dominated.
+        self._targets = [problem.ends[1].costs]
+
+    @property
+    def over(self) -> bool:
+        """Whether the last point is the end."""
+        while self._targets and not _distinct(self._last, self._targets[-1]):
+            self._targets.pop()
+        return not self._targets
+
+    def step(self) -> list[Cover]:
+        """The nondominated covers of the next box; none if it was split.
+
+        Raises
+        ------
+        TooManyError
+            If the box has too many to list; `move` past a point found otherwise, then.
+        """
+        found, all_of_them = self._problem.inside(self._last, self._targets[-1])
+        if not all_of_them:
+            self._targets += [cover.costs for cover in reversed(found)]
+            return []
+        if found:
+            self.move(found[-1].costs)
+        return found
+
+    def move(self, last: Pair) -> None:
+        """Go on after a nondominated point."""
+        self._last = last
 
 
 def _distinct(a: Pair, b: Pair) -> bool:
@@ -386,6 +417,6 @@ def covering_view(model: LinearModel, forms: tuple[Form, ...]) -> CoveringView |
     limits = (model.upper - model.lower)[items].astype(np.int64)
     weights = abs(row[items]).astype(np.int64)
     constants = tuple(form.at(offset) for form in forms)
-    return CoveringView(
-        Covering(weights, costs[items], limits, int(demand)), items, signs[items], offset, (constants[0], constants[1])
-    )
+    covering, used = Covering(weights, costs[items], limits, int(demand)).tightened()
+    items = items[used]
+    return CoveringView(covering, items, signs[items], offset, (constants[0], constants[1]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import time
 from collections.abc import Iterator
 from fractions import Fraction
 
-from mopt.covering import Cover, CoveringView
+from mopt.covering import Cover, CoveringView, Search, TooManyError
 from mopt.errors import InfeasibleError, SolverError
-from mopt.outline import Outline, Pair, Piece, Wanted
+from mopt.outline import Method, Outline, Pair, Piece, Wanted
 from mopt.point import Proof
 from mopt.segments import Place
 from mopt.session import Candidate, StoppedError
@@ -56,10 +58,14 @@ class Enumeration:
 
 
 class CoveringMethod:
-    """Models with one covering row: boxes between neighbours, each listed within bounds; exact without the solver."""
+    """Models with one covering row: boxes between neighbours, each listed within bounds; exact without the solver.
 
-    def __init__(self, task: Task, view: CoveringView, deadline: float) -> None:
+    Points beyond which there is too much to list are found by another method, the sweep, one at a time.
+    """
+
+    def __init__(self, task: Task, view: CoveringView, deadline: float, other: Method) -> None:
         self._task, self._view, self._deadline = task, view, deadline
+        self._other, self._swept = other, False
 
     def outline(self) -> Outline:
         """Find both ends.
@@ -67,7 +73,7 @@ class CoveringMethod:
         Raises
         ------
         TooManyError
-            If the problem is too large for this method.
+            If there is too much to list even for that.
         """
         if not self._view.covering.feasible:
             raise InfeasibleError(*self._task.why_infeasible())
@@ -82,14 +88,46 @@ class CoveringMethod:
         )
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
-        """All nondominated covers; TooManyError where listing them takes too long."""
+        """All nondominated covers."""
         proof = Proof("enumeration", None, 0.0, {}, "no choice that costs less is as good")
-        after = None
-        if last is not None:
-            first, second = (form.at(last.x) for form in self._task.forms)
-            after = self._view.costs((first, second))
-        for cover in self._view.covering.points(after, lambda: _check_time(self._deadline)):
-            yield Piece(self._candidate(cover), None, proof)
+        if last is None:
+            last = self._candidate(self._view.covering.ends[0])
+            yield Piece(last, None, proof)
+        search = Search(self._view.covering, self._costs(last))
+        patience = 1
+        while not search.over:
+            _check_time(self._deadline)
+            try:
+                found = search.step()
+            except TooManyError:
+                for piece in itertools.islice(self._solved(last), patience):
+                    assert piece.candidate is not None
+                    last = piece.candidate
+                    search.move(self._costs(last))
+                    yield piece
+                patience *= 2  # where listing fails again and again, it is tried less often
+                continue
+            patience = 1 if found else patience
+            for cover in found:
+                last = self._candidate(cover)
+                yield Piece(last, None, proof)
+
+    def _solved(self, last: Candidate) -> Iterator[Piece]:
+        """The next points, found by the other method."""
+        changed = None
+        if not self._swept:
+            swept, self._swept = self._other.outline(), True
+            changed = dataclasses.replace(
+                swept,
+                method=f"covering enumeration, {swept.method}",
+                reason=f"whole variables and one covering row, where choices are few; {swept.reason}",
+            )
+        for piece in self._other.pieces(last, None):
+            yield dataclasses.replace(piece, outline=changed)
+
+    def _costs(self, candidate: Candidate) -> tuple[float, float]:
+        first, second = (form.at(candidate.x) for form in self._task.forms)
+        return self._view.costs((first, second))
 
     def _candidate(self, cover: Cover) -> Candidate:
         candidate = self._task.check.again(self._view.solution(cover))

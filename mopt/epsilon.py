@@ -198,7 +198,7 @@ class _Run:
         try:
             try:
                 why = self._trace(self._chosen(self.method), bar)
-            except TooManyError:  # what was listed stands; the solver goes on from there
+            except TooManyError:  # there is too much to list even for the ends
                 why = self._trace(self._chosen("solver"), bar)
         except StoppedError:
             why = f"time limit of {self.time_limit:g} s"
@@ -297,6 +297,7 @@ class _Run:
         if piece.edge is not None:
             new += self._record_edge(piece)
         self.place = piece.place
+        self.outline = piece.outline or self.outline
         if self.callback is not None:
             for point in new:
                 try:

@@ -29,6 +29,7 @@ BASE_SETTINGS: Settings = {
     "mip_heuristic_run_rins": False,
     "mip_heuristic_run_rens": False,
     "mip_heuristic_run_root_reduced_cost": False,
+    "mip_allow_cut_separation_at_nodes": False,
 }
 
 

@@ -69,7 +69,8 @@ def choose(
         # A verification brings its own solver: it is to prove the front another way.
         view = covering_view(task.model, task.forms) if solver is Highs and wanted == (None, None) else None
         if view is not None:
-            return None, CoveringMethod(task, view, deadline)
+            session, other = choose(task, wanted, solver, workers, method="solver", deadline=deadline)
+            return session, CoveringMethod(task, view, deadline, other)
     steps = tuple(lattice_step(form, task.model, with_constant=task.fractional) for form in task.forms)
     if task.fractional:
         session = _session(task, _scale_of(task.forms, steps), solver, options, deadline)

@@ -29,12 +29,16 @@ class Outline:
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of the front: a point or an edge, with its proof, and where the search stands after it."""
+    """One piece of the front: a point or an edge, with its proof, and where the search stands after it.
+
+    It brings a new outline where the method has had to change.
+    """
 
     candidate: Candidate | None
     edge: Edge | None
     proof: Proof | None
     place: Place | None = None
+    outline: Outline | None = None
 
 
 class Method(Protocol):

@@ -2,6 +2,8 @@
 
 import pyomo.environ as pyo
 
+LARGEST = 10_000  # no objective of `whole_reserved` is larger on the front
+
 
 def whole_reserved(problem):
     """A `reserved` problem of one demand in whole numbers: min cost in 1e-2 $/h, min peak rented in TFLOP/s."""
@@ -47,15 +49,19 @@ def naive(model):
 
 
 def augmecon(model, folder):
-    """pyaugmecon in its exact mode, one process; it maximises and minimises as the objectives' senses say."""
+    """pyaugmecon in its exact mode, one process. It wants whole objectives that are positive and maximised."""
     from pyaugmecon import PyAugmecon
 
     model.obj_list = pyo.ObjectiveList()
-    for objective in (model.f1, model.f2):
-        model.obj_list.add(expr=objective.expr, sense=objective.sense)
+    views = [
+        (0, 1) if objective.sense == pyo.maximize else (LARGEST, -1) for objective in (model.f1, model.f2)
+    ]
+    for (offset, sign), objective in zip(views, (model.f1, model.f2), strict=True):
+        model.obj_list.add(expr=offset + sign * objective.expr, sense=pyo.maximize)
     del model.f1, model.f2
     config = {
         "mode": "exact", "workers": 1, "progress_bar": False, "log_to_console": False, "write_csv": False,
         "artifact_folder": str(folder), "solver_options": {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "threads": 1},
     }
-    return [tuple(map(float, point)) for point in PyAugmecon(model, config).solve().points]
+    points = PyAugmecon(model, config).solve().points
+    return [tuple(sign * (float(x) - offset) for (offset, sign), x in zip(views, point, strict=True)) for point in points]

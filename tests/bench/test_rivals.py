@@ -20,12 +20,16 @@ def test_augmecon_on_knapsacks(measure, tmp_path, name):
     measure(lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2)), lambda: augmecon(other, tmp_path))
 
 
-def test_augmecon_on_reserved(measure, tmp_path):
+@pytest.mark.parametrize("method", ["auto", "solver"])
+def test_augmecon_on_reserved(measure, tmp_path, method):
     pytest.importorskip("pyaugmecon")
     model, other = whole_reserved(reserved()), whole_reserved(reserved())
-    measure(lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2)), lambda: augmecon(other, tmp_path))
+    measure(
+        lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2), method=method), lambda: augmecon(other, tmp_path)
+    )
 
 
-def test_naive_loop_on_reserved(measure):
+@pytest.mark.parametrize("method", ["auto", "solver"])
+def test_naive_loop_on_reserved(measure, method):
     model, other = whole_reserved(reserved()), whole_reserved(reserved())
-    measure(lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2)), lambda: naive(other))
+    measure(lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2), method=method), lambda: naive(other))

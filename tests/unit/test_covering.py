@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import mopt
 from mopt import covering
-from mopt.covering import Covering, TooManyError
+from mopt.covering import Cover, Covering, Search, TooManyError
 
 ITEM = st.tuples(st.integers(1, 30), st.integers(0, 40), st.integers(0, 40), st.integers(0, 5)).filter(
     lambda item: item[1] + item[2] > 0
@@ -22,6 +22,15 @@ ITEM = st.tuples(st.integers(1, 30), st.integers(0, 40), st.integers(0, 40), st.
 def problem(items: list[tuple[int, int, int, int]], demand: int) -> Covering:
     weights, first, second, limits = map(np.array, zip(*items, strict=True))
     return Covering(weights, np.column_stack([first, second]).astype(float), limits, demand)
+
+
+def points(made: Covering) -> list[Cover]:
+    """The whole front."""
+    found = [made.ends[0]]
+    search = Search(made, found[0].costs)
+    while not search.over:
+        found += search.step()
+    return found
 
 
 def by_hand(items: list[tuple[int, int, int, int]], demand: int) -> list[tuple[int, int]]:
@@ -43,8 +52,9 @@ def test_all_nondominated_covers_are_listed(items: list[tuple[int, int, int, int
     assert made.feasible == (total >= demand)
     if not made.feasible:
         return
-    found = list(made.points())
+    found = points(made)
     assert [cover.costs for cover in found] == by_hand(items, demand)
+    assert [cover.costs for cover in points(made.tightened()[0])] == by_hand(items, demand)
     for cover in found:
         assert made.weights @ cover.counts >= demand
         assert tuple(cover.counts @ made.costs) == cover.costs
@@ -63,7 +73,7 @@ def test_small_lists_and_beams_find_the_same(items: list[tuple[int, int, int, in
         patch.setattr(covering, "_FEW", 4)
         patch.setattr(covering, "_BEAM", 2)
         patch.setattr(covering, "_COMPARED", 3)
-        found = [cover.costs for cover in problem(items, demand).points()]
+        found = [cover.costs for cover in points(problem(items, demand))]
     assert found == by_hand(items, demand)
 
 
@@ -96,17 +106,21 @@ def test_listing_and_the_solver_agree(seed: int, sense: Any) -> None:
 def test_too_much_to_list_goes_to_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     m = model(1, pyo.minimize)
     whole = mopt.solve_epsilon_front(m, (m.f1, m.f2), method="solver")
-    for few in (3, 30, 100, 300):
+    methods = set()
+    for few in (3, 30, 100, 300, 1000):
         monkeypatch.setattr(covering, "_FEW", few)
         monkeypatch.setattr(covering, "_MOST", few)
         monkeypatch.setattr(covering, "_BEAM", 5)
         front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
         assert front.complete
         assert front.values.tolist() == whole.values.tolist()
+        methods.add(front.certificate.method)
+    sweep = whole.certificate.method
+    assert methods == {sweep, f"covering enumeration, {sweep}", "covering enumeration"}
     monkeypatch.setattr(covering, "_FEW", 1)
     monkeypatch.setattr(covering, "_MOST", 1)
     with pytest.raises(TooManyError):
-        list(problem([(3, 5, 9, 9), (4, 9, 5, 9), (5, 7, 7, 9)], 60).points())
+        points(problem([(3, 5, 9, 9), (4, 9, 5, 9), (5, 7, 7, 9)], 60))
 
 
 @pytest.mark.parametrize(
