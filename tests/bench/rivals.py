@@ -2,8 +2,6 @@
 
 import pyomo.environ as pyo
 
-LARGEST = 10_000  # no objective of `whole_reserved` is larger on the front
-
 
 def whole_reserved(problem):
     """A `reserved` problem of one demand in whole numbers: min cost in 1e-2 $/h, min peak rented in TFLOP/s."""
@@ -49,19 +47,15 @@ def naive(model):
 
 
 def augmecon(model, folder):
-    """pyaugmecon in its exact mode, one process. It wants whole objectives that are positive and maximised."""
+    """pyaugmecon in its exact mode, one process. With warm starts 2.0.1 takes the start for the optimum (one point)."""
     from pyaugmecon import PyAugmecon
 
     model.obj_list = pyo.ObjectiveList()
-    views = [
-        (0, 1) if objective.sense == pyo.maximize else (LARGEST, -1) for objective in (model.f1, model.f2)
-    ]
-    for (offset, sign), objective in zip(views, (model.f1, model.f2), strict=True):
-        model.obj_list.add(expr=offset + sign * objective.expr, sense=pyo.maximize)
+    for objective in (model.f1, model.f2):
+        model.obj_list.add(expr=objective.expr, sense=objective.sense)
     del model.f1, model.f2
     config = {
         "mode": "exact", "workers": 1, "progress_bar": False, "log_to_console": False, "write_csv": False,
-        "artifact_folder": str(folder), "solver_options": {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "threads": 1},
+        "artifact_folder": str(folder), "solve_warmstart": False,
     }
-    points = PyAugmecon(model, config).solve().points
-    return [tuple(sign * (float(x) - offset) for (offset, sign), x in zip(views, point, strict=True)) for point in points]
+    return [tuple(map(float, point)) for point in PyAugmecon(model, config).solve().points]

@@ -9,7 +9,7 @@ import mopt
 
 def reserved():
     catalog = mopt.load_catalog().where(provider="AWS", region="us-east-1")
-    return mopt.Problem(catalog, mopt.load_workload("resnet50-train"), samples=2048, time_limit=1.0)
+    return mopt.Problem(catalog, mopt.load_workload("resnet50-train"), samples=16_384, time_limit=1.0)
 
 
 @pytest.mark.parametrize("name", ["2kp50", "2kp100"])

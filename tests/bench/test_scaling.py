@@ -1,0 +1,66 @@
+"""How fronts scale: with the offers, with threads, and many fronts with processes."""
+
+import dataclasses
+import multiprocessing
+import random
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import instances
+import pytest
+
+import mopt
+from mopt.reduction import reduced
+
+
+def efficient(count):
+    """`count` offers of which none replaces another outright: the catalog's, and copies with other prices and peaks."""
+    workload = mopt.load_workload("resnet50-train")
+    limits = {"samples": 2048, "time_limit": 1.0}
+    rng = random.Random(1)
+    kept = list(reduced(mopt.Problem(mopt.load_catalog(spot=True), workload, **limits))[0].resources)
+    pool = list(kept)
+    for k in range(5 * len(kept)):
+        offer = kept[k % len(kept)]
+        peaks = {precision: peak * rng.uniform(0.9, 1.1) for precision, peak in offer.peak_flops.items()}
+        price = round(offer.price_per_hour * rng.uniform(0.9, 1.1), 4)
+        pool.append(dataclasses.replace(offer, name=f"{offer.name}~{k}", price_per_hour=price, peak_flops=peaks))
+    offers = list(reduced(mopt.Problem(pool, workload, **limits))[0].resources)
+    rng.shuffle(offers)
+    return mopt.Problem(offers[:count], workload, **limits)
+
+
+@pytest.mark.parametrize("count", [10, 20, 40, 80, 160])
+def test_offers(measure, count):
+    problem = efficient(count)
+    front = measure(lambda: mopt.solve_epsilon_front(problem))
+    print(f"{front.statistics['resources']} offers left, {front.statistics['seconds'] / len(front) * 1e3:.2f} ms a point")
+
+
+@pytest.mark.parametrize("name", ["2kp100"])
+def test_threads(measure, name):
+    model, _ = instances.pyaugmecon_knapsack(name)
+    other, _ = instances.pyaugmecon_knapsack(name)
+
+    def one():
+        return mopt.solve_epsilon_front(other, (other.f1, other.f2)).values.tolist()
+
+    measure(lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2), workers=2), one)
+
+
+def test_processes():
+    catalog = mopt.load_catalog().where(provider="AWS", region="us-east-1")
+    workload = mopt.load_workload("resnet50-train")
+    problems = [
+        mopt.Problem(catalog, workload, samples=2048 + 16 * k, time_limit=1.0) for k in range(200)
+    ]
+    seconds = []
+    for processes in (1, 2):
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as executor:
+            list(mopt.solve_fronts(problems[:processes * 2], executor))  # imports
+            began = time.perf_counter()
+            solved = list(mopt.solve_fronts(problems, executor))
+            seconds.append(time.perf_counter() - began)
+        assert len(solved) == 200
+        assert all(one.front is not None and one.front.complete for one in solved)
+    print(f"200 scenarios: {seconds[0]:.1f} s with 1 process, {seconds[1]:.1f} s with 2, {seconds[0] / seconds[1]:.2f} times")
