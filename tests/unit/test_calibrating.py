@@ -50,9 +50,10 @@ def test_parameters_come_back_from_what_they_predict(truth):
             assert launch_time(made, workload).at(batch) == pytest.approx(launch_time(truth, workload).at(batch), rel=0.05)
 
 
-@given(truths, st.integers(0, 19), st.sampled_from([0.2, 3.0, 10.0]))
+@given(truths, st.integers(0, 19), st.sampled_from([3.0, 10.0]))
 @settings(max_examples=15, deadline=None)
-def test_predictions_hold_in_spite_of_a_wild_row(truth, wild, factor):
+def test_predictions_hold_in_spite_of_a_slow_row(truth, wild, factor):
+    # A row that is too fast is another matter: it can be all that tells a floor, and where it beats the bound it is told.
     rows = times(truth) + times(truth, MOVER)
     rows[wild] = (*rows[wild][:3], factor * rows[wild][3])
     with warnings.catch_warnings():
