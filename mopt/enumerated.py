@@ -1,4 +1,4 @@
-"""Methods that need no solver: enumeration of all choices of units, and of the covers of a demand."""
+"""Methods that need no solver: enumeration of all choices of units, and of whole programs within bounds."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import time
 from collections.abc import Iterator
 from fractions import Fraction
 
-from mopt.covering import Cover, CoveringView, Search, TooManyError
 from mopt.errors import InfeasibleError, SolverError
+from mopt.listing import Boxes, Listed, Search, TooManyError
 from mopt.outline import Method, Outline, Pair, Piece, Wanted
 from mopt.point import Proof
 from mopt.segments import Place
-from mopt.session import Candidate, StoppedError
+from mopt.session import Candidate, Statistics, StoppedError
 from mopt.task import Task
+from mopt.whole import WholeView
 
 
 class Enumeration:
     """Every choice of units, each with its best times: exact without the solver."""
 
-    def __init__(self, task: Task, wanted: Wanted, deadline: float) -> None:
-        self._task, self._wanted, self._deadline = task, wanted, deadline
+    def __init__(self, task: Task, wanted: Wanted, deadline: float, statistics: Statistics) -> None:
+        self._task, self._wanted, self._deadline, self._statistics = task, wanted, deadline, statistics
         self._points: list[Candidate] = []
         self._count = 0
 
     def outline(self) -> Outline:
         """Look at all choices."""
         assert self._task.enumerate is not None
-        found, self._count = self._task.enumerate(lambda: _check_time(self._deadline))
+        with self._statistics.listing():
+            found, self._count = self._task.enumerate(lambda: _check_time(self._deadline))
         if not found:
             raise InfeasibleError(*self._task.why_infeasible())
         points: list[Candidate] = []
@@ -57,15 +59,19 @@ class Enumeration:
                 yield Piece(candidate, None, proof)
 
 
-class CoveringMethod:
-    """Models with one covering row: boxes between neighbours, each listed within bounds; exact without the solver.
+class ListingMethod:
+    """Whole programs with few rows: boxes between neighbours, each listed within bounds; exact without the solver.
 
-    Points beyond which there is too much to list are found by another method, the sweep, one at a time.
+    Ends and points beyond which there is too much to list are found by another method, the sweep, one at a time.
     """
 
-    def __init__(self, task: Task, view: CoveringView, deadline: float, other: Method) -> None:
-        self._task, self._view, self._deadline = task, view, deadline
+    def __init__(
+        self, task: Task, view: WholeView, deadline: float, other: Method, statistics: Statistics
+    ) -> None:
+        self._task, self._view, self._deadline, self._statistics = task, view, deadline, statistics
         self._other, self._swept = other, False
+        self._boxes = Boxes(view.program)
+        self._ends: tuple[Candidate, Candidate] | None = None
 
     def outline(self) -> Outline:
         """Find both ends.
@@ -75,12 +81,15 @@ class CoveringMethod:
         TooManyError
             If there is too much to list even for that.
         """
-        if not self._view.covering.feasible:
+        if not self._view.program.feasible:
             raise InfeasibleError(*self._task.why_infeasible())
-        start, end = (self._candidate(cover) for cover in self._view.covering.ends)
+        with self._statistics.listing():
+            ends = self._boxes.ends
+        start, end = (self._candidate(listed) for listed in ends)
+        self._ends = start, end
         return Outline(
-            "covering enumeration",
-            "whole variables and one covering row",
+            "enumeration by reduced costs",
+            "whole variables and few rows",
             "exact: between neighbours, every choice within the bounds was listed",
             (Fraction(0), Fraction(0)),
             (start, end),
@@ -88,17 +97,19 @@ class CoveringMethod:
         )
 
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
-        """All nondominated covers."""
+        """All nondominated choices."""
+        assert self._ends is not None
         proof = Proof("enumeration", None, 0.0, {}, "no choice that costs less is as good")
         if last is None:
-            last = self._candidate(self._view.covering.ends[0])
+            last = self._ends[0]
             yield Piece(last, None, proof)
-        search = Search(self._view.covering, self._costs(last))
+        search = Search(self._boxes, self._costs(last), self._costs(self._ends[1]))
         patience = 1
         while not search.over:
             _check_time(self._deadline)
             try:
-                found = search.step()
+                with self._statistics.listing():
+                    found = search.step()
             except TooManyError:
                 for piece in itertools.islice(self._solved(last), patience):
                     assert piece.candidate is not None
@@ -108,8 +119,8 @@ class CoveringMethod:
                 patience *= 2  # where listing fails again and again, it is tried less often
                 continue
             patience = 1 if found else patience
-            for cover in found:
-                last = self._candidate(cover)
+            for listed in found:
+                last = self._candidate(listed)
                 yield Piece(last, None, proof)
 
     def _solved(self, last: Candidate) -> Iterator[Piece]:
@@ -119,8 +130,8 @@ class CoveringMethod:
             swept, self._swept = self._other.outline(), True
             changed = dataclasses.replace(
                 swept,
-                method=f"covering enumeration, {swept.method}",
-                reason=f"whole variables and one covering row, where choices are few; {swept.reason}",
+                method=f"enumeration by reduced costs, {swept.method}",
+                reason=f"whole variables and few rows, where choices are few; {swept.reason}",
             )
         for piece in self._other.pieces(last, None):
             yield dataclasses.replace(piece, outline=changed)
@@ -129,10 +140,10 @@ class CoveringMethod:
         first, second = (form.at(candidate.x) for form in self._task.forms)
         return self._view.costs((first, second))
 
-    def _candidate(self, cover: Cover) -> Candidate:
-        candidate = self._task.check.again(self._view.solution(cover))
+    def _candidate(self, listed: Listed) -> Candidate:
+        candidate = self._task.check.again(self._view.solution(listed.counts))
         if candidate is None:
-            raise SolverError("a cover of the demand breaks a constraint of the model")
+            raise SolverError("a choice that was listed breaks a constraint of the model")
         return candidate
 
 

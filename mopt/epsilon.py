@@ -12,11 +12,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from mopt.covering import TooManyError
 from mopt.errors import Fault, InputError, SolverError
 from mopt.front import Certificate, ParetoFront
 from mopt.front_io import load_front
 from mopt.highs import Highs, known_options
+from mopt.listing import TooManyError
 from mopt.methods import Choice, MakeSolver, choose
 from mopt.outline import Method, Outline, Piece
 from mopt.point import Point, Segment
@@ -76,8 +76,9 @@ def solve_epsilon_front(
     solver_options : mapping, optional
         HiGHS options by name, on top of mopt's own.
     method : "auto" or "solver"
-        Where all choices can be listed within bounds (`reserved` and `elapsed` with one demand; models with one
-        covering row) "auto" lists them, unless solver options or (covers) a resolution are given. "solver": HiGHS.
+        Where all choices can be listed within bounds (`reserved`; `elapsed` with one demand; models in whole numbers
+        with few rows) "auto" lists them, unless solver options or (but for `elapsed`) a resolution are given.
+        "solver": HiGHS.
 
     Raises
     ------
@@ -189,6 +190,7 @@ class _Run:
     last: Candidate | None = None
     outline: Outline | None = None
     session: Session | None = None
+    statistics: Statistics = field(default_factory=Statistics)
     solver: MakeSolver = Highs
     began: float = field(default_factory=time.perf_counter)
     saved: float = field(default_factory=time.perf_counter)
@@ -222,7 +224,14 @@ class _Run:
     def _chosen(self, method: Choice) -> Method:
         deadline = math.inf if self.time_limit is None else self.began + self.time_limit
         self.session, chosen = choose(
-            self.task, self.wanted, self.solver, self.workers, self.options, method=method, deadline=deadline
+            self.task,
+            self.wanted,
+            self.solver,
+            self.workers,
+            self.options,
+            method=method,
+            deadline=deadline,
+            statistics=self.statistics,
         )
         return chosen
 
@@ -243,8 +252,7 @@ class _Run:
                         self.saved = time.perf_counter()
                 return ""
             except Contradiction:
-                assert self.session is not None
-                self.session.statistics.retried.append("a point called nondominated was dominated by a later one")
+                self.statistics.retried.append("a point called nondominated was dominated by a later one")
                 self.points, self.segments, self.place, self.last, self.start = [], [], None, None, None
         raise SolverError("the solver keeps calling dominated points optimal, even when better ones are known")
 
@@ -350,8 +358,7 @@ class _Run:
                 here = self.points[-1].objectives[1] if self.points else self.task.own(self.outline.ends[0])[1]
                 low, high = sorted((here, self.task.own(self.outline.ends[1])[1]))
                 unexplored = ((low, high),)
-        statistics = self.session.statistics if self.session is not None else Statistics()
-        outline = self.outline
+        statistics, outline = self.statistics, self.outline
         return ParetoFront(
             points=tuple(self.points),
             segments=tuple(self.segments),
@@ -372,6 +379,7 @@ class _Run:
                 "solves": statistics.solves,
                 "seconds": time.perf_counter() - self.began,
                 "solver_seconds": statistics.solver_seconds,
+                "listing_seconds": statistics.listing_seconds,
                 "retried": list(statistics.retried),
                 **self.task.statistics,
             },

@@ -1,4 +1,4 @@
-"""Driving HiGHS: the only module that knows highspy."""
+"""Driving HiGHS. Besides this module only `relaxation` knows highspy."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Outcome:
     message: str = ""
 
 
-class _Silent(highspy.Highs):
+class SilentHighs(highspy.Highs):
     """HiGHS that prints nothing: its banner comes with the callbacks, which the constructor sets up."""
 
     def enableCallbacks(self) -> None:
@@ -111,7 +111,7 @@ class Highs:
         self._first_extra = len(model.row_lower)
         self._columns = np.arange(lp.num_col_, dtype=np.int32)
         self._is_mip = bool(model.integer.any()) and not relaxed
-        self._h = _Silent()
+        self._h = SilentHighs()
         self._apply(BASE_SETTINGS)
         if self._h.passModel(lp) == highspy.HighsStatus.kError:
             raise SolverError("HiGHS refuses the model: its coefficients are too large")
@@ -174,7 +174,7 @@ class Highs:
 
 def known_options(options: Settings) -> dict[str, bool]:
     """Of each option, whether HiGHS takes it."""
-    h = _Silent()
+    h = SilentHighs()
     return {name: h.setOptionValue(name, value) == highspy.HighsStatus.kOk for name, value in options.items()}
 
 

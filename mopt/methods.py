@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mopt.covering import covering_view
-from mopt.enumerated import CoveringMethod, Enumeration
+from mopt.enumerated import Enumeration, ListingMethod
 from mopt.errors import Fault, InfeasibleError, InputError, SolverError
 from mopt.fractional import Quotient, RatioSweep, ratio_sweep
 from mopt.highs import Highs, Settings
@@ -21,9 +20,10 @@ from mopt.outline import Method, Outline, Pair, Piece, Wanted
 from mopt.parallel import parallel_sweep
 from mopt.point import Proof
 from mopt.segments import Place, Search
-from mopt.session import Answer, Backend, Candidate, Scale, Session, UnboundedError
+from mopt.session import Answer, Backend, Candidate, Scale, Session, Statistics, UnboundedError
 from mopt.sweep import LARGEST_WEIGHTED, Found, Grid, lexicographic, sweep
 from mopt.task import Task
+from mopt.whole import whole_view
 
 # A step finer than this share of the range is finer than the solver's tolerances.
 FINEST = Fraction(1, 10**6)
@@ -47,6 +47,7 @@ def choose(
     *,
     method: Choice = "auto",
     deadline: float = math.inf,
+    statistics: Statistics | None = None,
 ) -> tuple[Session | None, Method]:
     """The method for a task.
 
@@ -62,21 +63,26 @@ def choose(
         Whether what can be listed without the solver is.
     deadline : float
         When to stop, as `time.perf_counter` tells it.
+    statistics : Statistics, optional
+        Where to count the work.
     """
+    statistics = statistics or Statistics()
     if method == "auto" and not options:
         if task.enumerate is not None:
-            return None, Enumeration(task, wanted, deadline)
+            return None, Enumeration(task, wanted, deadline, statistics)
         # A verification brings its own solver: it is to prove the front another way.
-        view = covering_view(task.model, task.forms) if solver is Highs and wanted == (None, None) else None
+        view = whole_view(task.model, task.forms) if solver is Highs and wanted == (None, None) else None
         if view is not None:
-            session, other = choose(task, wanted, solver, workers, method="solver", deadline=deadline)
-            return session, CoveringMethod(task, view, deadline, other)
+            session, other = choose(
+                task, wanted, solver, workers, method="solver", deadline=deadline, statistics=statistics
+            )
+            return session, ListingMethod(task, view, deadline, other, statistics)
     steps = tuple(lattice_step(form, task.model, with_constant=task.fractional) for form in task.forms)
     if task.fractional:
-        session = _session(task, _scale_of(task.forms, steps), solver, options, deadline)
+        session = _session(task, _scale_of(task.forms, steps), solver, options, deadline, statistics)
         return session, RatioMethod(task, session, steps, wanted)
     grid, scale = _grid_of_ends(task.forms, steps)
-    session = _session(task, scale, solver, options, deadline)
+    session = _session(task, scale, solver, options, deadline, statistics)
     continuous = [bool(np.any(form.coefficients[~task.model.integer])) for form in task.forms]
     if all(continuous) and not task.finite:
         assert isinstance(task.check, GenericCheck)
@@ -84,13 +90,15 @@ def choose(
     return session, SweepMethod(task, session, grid, (steps[0], steps[1]), wanted, workers)
 
 
-def _session(task: Task, scale: Scale, solver: MakeSolver, options: Settings | None, deadline: float) -> Session:
+def _session(
+    task: Task, scale: Scale, solver: MakeSolver, options: Settings | None, deadline: float, statistics: Statistics
+) -> Session:
     # Continuous values are found anew once the integers are whole: a MIP solution that leans on tolerances breaks then.
     settings = TIGHT if isinstance(task.check, GenericCheck) and not task.model.integer.all() else {}
     session = Session(
         lambda rows: solver(task.model, rows), task.forms, task.check, scale, {**settings, **(options or {})}
     )
-    session.deadline = deadline
+    session.deadline, session.statistics = deadline, statistics
     return session
 
 

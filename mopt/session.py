@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
@@ -98,17 +99,28 @@ class Backend(Protocol):
 
 @dataclass
 class Statistics:
-    """What a run took."""
+    """What a run took: in the solver, and in listing and evaluating choices."""
 
     solves: int = 0
     solver_seconds: float = 0.0
+    listing_seconds: float = 0.0
     retried: list[str] = field(default_factory=list)
 
     def add(self, other: Statistics) -> None:
         """Count another session's work in."""
         self.solves += other.solves
         self.solver_seconds += other.solver_seconds
+        self.listing_seconds += other.listing_seconds
         self.retried += other.retried
+
+    @contextmanager
+    def listing(self) -> Iterator[None]:
+        """Count the time until the end of the block."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.listing_seconds += time.perf_counter() - began
 
 
 @dataclass(frozen=True)
