@@ -26,7 +26,9 @@ _EQUAL, _SLACK = 1e-12, 1e-11
 _FEW, _MOST = 200_000, 1_000_000
 _BEAM = 3_000
 # More partial solutions than this are compared with each other, at so many levels of what they cover.
-_COMPARED, _LEVELS = 10_000, 12
+_COMPARED, _LEVELS = 3_000, 80
+# They are compared again once they are so many times as many.
+_GROWN = 1.5
 _MANY = 2**40
 
 
@@ -65,7 +67,7 @@ class Boxes:
                 raise TooManyError
             least = min(one.costs[k] for one in some)
             box = (least, math.inf) if k == 0 else (math.inf, least)
-            ties = self._below(box, box, most=_MOST)
+            ties = self._below(direction, box, most=_MOST)
             best = min(one.costs[k] for one in ties)
             ties = [one for one in ties if one.costs[k] <= best * (1 + _EQUAL)]
             found.append(min(ties, key=lambda one: one.costs[1 - k]))
@@ -196,6 +198,7 @@ class _Listing:
         self._base = base
         some = 1 if self._gap >= 0 else 0
         self._spent = np.zeros(some)
+        self._compared = 0
         self._covered = np.tile(program.weights @ base, (some, 1))
         self._costs = np.tile(base @ program.costs, (some, 1))
         self._steps: list[tuple[int, int, Ints, Ints]] = []
@@ -271,8 +274,9 @@ class _Listing:
         keep: npt.NDArray[np.intp] | None = None
         if beam and len(spent) > beam:
             keep = np.argpartition(spent, beam)[:beam]
-        elif len(spent) > _COMPARED and len(program.demands) == 1 and program.covering:
+        elif len(spent) > max(_COMPARED, _GROWN * self._compared) and len(program.demands) == 1 and program.covering:
             keep = _undominated(costs, np.minimum(covered[:, 0], program.demands[0] + self._can_take[k + 1]))
+            self._compared = len(keep)
         if keep is not None:
             parent, deviation, spent = parent[keep], deviation[keep], spent[keep]
             covered, costs = covered[keep], costs[keep]
@@ -310,11 +314,18 @@ class _Listing:
 
 def _undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp]:
     """Indices of rows that no row found at these levels beats: costs no less and covered no more."""
-    order = np.lexsort((-covered, costs[:, 1], costs[:, 0]))
+    order: npt.NDArray[np.intp] = np.lexsort((-covered, costs[:, 1], costs[:, 0]))
     second, amount = costs[order, 1], covered[order]
+    levels = np.unique(np.quantile(amount, np.linspace(0, 1, _LEVELS), method="nearest"))
+    # Each row is compared with those before it that cover at least the first level which is no less than its own.
+    band = np.searchsorted(levels, amount)
+    by_band = np.argsort(band, kind="stable")
+    starts = np.searchsorted(band[by_band], np.arange(len(levels) + 1))
     dominated = np.zeros(len(order), dtype=bool)
-    for level in np.unique(np.quantile(amount, np.linspace(0, 1, _LEVELS), method="nearest")):
-        least = np.minimum.accumulate(np.where(amount >= level, second, math.inf))
-        dominated[1:] |= (amount[1:] <= level) & (least[:-1] <= second[1:])
-    kept: npt.NDArray[np.intp] = order[~dominated]
-    return kept
+    above = np.arange(len(order))
+    for k, level in enumerate(levels):
+        above = above[amount[above] >= level]
+        rows = by_band[starts[k] : starts[k + 1]]
+        least = np.append(math.inf, np.minimum.accumulate(second[above]))
+        dominated[rows] = least[np.searchsorted(above, rows)] <= second[rows]
+    return order[~dominated]

@@ -22,7 +22,7 @@ class Relaxation:
         m, n = program.weights.shape
         inf = highspy.kHighsInf
         self._rows, self._items = m, n
-        self._size = np.maximum(program.costs.max(axis=0), 1e-300)
+        self._size = np.where(program.costs.any(axis=0), program.costs.max(axis=0), 1.0)
         self._row_size = abs(program.weights).max(axis=1).astype(float)
         matrix = np.zeros((m + 2, n + 1))
         matrix[:m, :n] = program.weights / self._row_size[:, None]

@@ -168,7 +168,7 @@ def _rows(model: LinearModel) -> tuple[Ints, Ints] | None:
         for bound, sign in ((low, 1), (-high, -1)):
             if np.isfinite(bound):
                 least = Fraction(float(bound)) / step
-                room = Fraction(0) if exact else Fraction(_ROUNDED) * max(abs(least), 1)
+                room = Fraction(0) if exact else Fraction(_ROUNDED) * max(abs(least), Fraction(1))
                 weights.append(sign * whole)
                 demands.append(math.ceil(least - room))
     if not demands or max(map(abs, demands)) >= 2**53:

@@ -30,7 +30,7 @@ def test_listing_gives_the_known_front(name):
     model, known = voptlib_knapsack(name)
     front = solve_epsilon_front(model, objectives=(model.f1, model.f2))
     assert sorted(map(tuple, front.values)) == known
-    assert front.certificate.method == "covering enumeration"
+    assert front.certificate.method == "enumeration by reduced costs"
     assert front.complete
 
 

@@ -1,4 +1,4 @@
-"""Fronts of one covering row, listed within bounds, against all choices, the solver, and each other."""
+"""Fronts of whole programs, listed within bounds, against all choices, the solver, and each other."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import mopt
-from mopt import covering
-from mopt.covering import Cover, Covering, Search, TooManyError
+from mopt import listing
+from mopt.listing import Boxes, Listed, Search, TooManyError
+from mopt.whole import WholeProgram
 
 ITEM = st.tuples(st.integers(1, 30), st.integers(0, 40), st.integers(0, 40), st.integers(0, 5)).filter(
     lambda item: item[1] + item[2] > 0
 )
 
 
-def problem(items: list[tuple[int, int, int, int]], demand: int) -> Covering:
+def problem(items: list[tuple[int, int, int, int]], demand: int) -> WholeProgram:
     weights, first, second, limits = map(np.array, zip(*items, strict=True))
-    return Covering(weights, np.column_stack([first, second]).astype(float), limits, demand)
+    return WholeProgram(weights[None, :], np.column_stack([first, second]).astype(float), limits, np.array([demand]))
 
 
-def points(made: Covering) -> list[Cover]:
+def points(made: WholeProgram) -> list[Listed]:
     """The whole front."""
-    found = [made.ends[0]]
-    search = Search(made, found[0].costs)
+    boxes = Boxes(made)
+    found = [boxes.ends[0]]
+    search = Search(boxes, found[0].costs, boxes.ends[1].costs)
     while not search.over:
         found += search.step()
     return found
@@ -56,7 +58,7 @@ def test_all_nondominated_covers_are_listed(items: list[tuple[int, int, int, int
     assert [cover.costs for cover in found] == by_hand(items, demand)
     assert [cover.costs for cover in points(made.tightened()[0])] == by_hand(items, demand)
     for cover in found:
-        assert made.weights @ cover.counts >= demand
+        assert made.weights[0] @ cover.counts >= demand
         assert tuple(cover.counts @ made.costs) == cover.costs
         assert (cover.counts >= 0).all()
         assert (cover.counts <= made.limits).all()
@@ -70,9 +72,9 @@ def test_small_lists_and_beams_find_the_same(items: list[tuple[int, int, int, in
     if not made.feasible:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(covering, "_FEW", 4)
-        patch.setattr(covering, "_BEAM", 2)
-        patch.setattr(covering, "_COMPARED", 3)
+        patch.setattr(listing, "_FEW", 4)
+        patch.setattr(listing, "_BEAM", 2)
+        patch.setattr(listing, "_COMPARED", 3)
         found = [cover.costs for cover in points(problem(items, demand))]
     assert found == by_hand(items, demand)
 
@@ -96,7 +98,7 @@ def test_listing_and_the_solver_agree(seed: int, sense: Any) -> None:
     m = model(seed, sense)
     listed = mopt.solve_epsilon_front(m, (m.f1, m.f2))
     solved = mopt.solve_epsilon_front(m, (m.f1, m.f2), method="solver")
-    assert listed.certificate.method == "covering enumeration"
+    assert listed.certificate.method == "enumeration by reduced costs"
     assert "sweep" in solved.certificate.method
     assert listed.complete
     assert listed.values.tolist() == solved.values.tolist()
@@ -108,17 +110,17 @@ def test_too_much_to_list_goes_to_the_solver(monkeypatch: pytest.MonkeyPatch) ->
     whole = mopt.solve_epsilon_front(m, (m.f1, m.f2), method="solver")
     methods = set()
     for few in (3, 30, 100, 300, 1000):
-        monkeypatch.setattr(covering, "_FEW", few)
-        monkeypatch.setattr(covering, "_MOST", few)
-        monkeypatch.setattr(covering, "_BEAM", 5)
+        monkeypatch.setattr(listing, "_FEW", few)
+        monkeypatch.setattr(listing, "_MOST", few)
+        monkeypatch.setattr(listing, "_BEAM", 5)
         front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
         assert front.complete
         assert front.values.tolist() == whole.values.tolist()
         methods.add(front.certificate.method)
     sweep = whole.certificate.method
-    assert methods == {sweep, f"covering enumeration, {sweep}", "covering enumeration"}
-    monkeypatch.setattr(covering, "_FEW", 1)
-    monkeypatch.setattr(covering, "_MOST", 1)
+    assert methods == {sweep, f"enumeration by reduced costs, {sweep}", "enumeration by reduced costs"}
+    monkeypatch.setattr(listing, "_FEW", 1)
+    monkeypatch.setattr(listing, "_MOST", 1)
     with pytest.raises(TooManyError):
         points(problem([(3, 5, 9, 9), (4, 9, 5, 9), (5, 7, 7, 9)], 60))
 
@@ -126,14 +128,13 @@ def test_too_much_to_list_goes_to_the_solver(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     "change",
     [
-        lambda m: setattr(m, "more", pyo.Constraint(expr=m.x[0] + m.x[1] <= 3)),
         lambda m: m.x[0].setub(None),
-        lambda m: m.row.set_value(m.row.body + 0.5 * m.x[0] >= 100),
+        lambda m: m.row.set_value(m.row.body + 2**0.5 * m.x[0] >= 100),
         lambda m: m.f1.set_value(m.f1.expr - 200 * m.x[0]),
         lambda m: setattr(m.x[0], "domain", pyo.Reals),
     ],
 )
-def test_what_is_no_covering_is_solved(change: Any) -> None:
+def test_other_models_are_solved(change: Any) -> None:
     m = model(2, pyo.minimize)
     change(m)
     front = mopt.solve_epsilon_front(m, (m.f1, m.f2), max_points=2)
@@ -151,3 +152,37 @@ def test_an_unknown_method_is_refused() -> None:
     m = model(3, pyo.minimize)
     with pytest.raises(mopt.InputError, match="method"):
         mopt.solve_epsilon_front(m, (m.f1, m.f2), method="guess")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sense", [pyo.minimize, pyo.maximize])
+@pytest.mark.parametrize("seed", range(6))
+def test_several_rows(seed: int, sense: Any) -> None:
+    """Rows of either sign, in decimals, and an equation: listed, solved, and the front the same."""
+    rng = np.random.default_rng(100 + seed)
+    m = model(seed, sense)
+    a, b = rng.integers(5, 60, (2, 12)).tolist()
+    total = sum(a[k] * m.x[k] for k in range(12))
+    m.second = pyo.Constraint(expr=total <= 250 if sense == pyo.maximize else total >= 90)
+    m.budget = pyo.Constraint(expr=sum(0.25 * b[k] * m.x[k] for k in range(12)) <= 45)
+    m.quota = pyo.Constraint(expr=(-1, sum(m.x[k] for k in range(4)), 3))
+    if seed % 2:
+        m.equal = pyo.Constraint(expr=m.x[4] + m.x[5] - m.x[6] == 1)
+    listed = mopt.solve_epsilon_front(m, (m.f1, m.f2))
+    solved = mopt.solve_epsilon_front(m, (m.f1, m.f2), method="solver")
+    assert listed.certificate.method.startswith("enumeration by reduced costs")
+    assert listed.complete
+    assert len(listed) > 1
+    assert listed.values.tolist() == solved.values.tolist()
+
+
+def test_reserved_with_a_quota_and_a_budget() -> None:
+    catalog = mopt.load_catalog().where(provider="AWS", region="us-east-1")
+    workload = mopt.load_workload("resnet50-train")
+    free = mopt.Problem(catalog, workload, samples=4096, time_limit=1.0)
+    dearest = float(mopt.solve_epsilon_front(free).values[:, 0].max())
+    limits = {"budget": 0.9 * dearest, "quotas": [mopt.Quota(max_units=2, accelerator="T4")]}
+    limited = mopt.Problem(catalog, workload, samples=4096, time_limit=1.0, **limits)
+    listed = mopt.solve_epsilon_front(limited)
+    assert listed.certificate.method.startswith("enumeration by reduced costs")
+    solved = mopt.solve_epsilon_front(limited, method="solver")
+    np.testing.assert_allclose(listed.values, solved.values, rtol=1e-12)  # other plans may have the same worth
