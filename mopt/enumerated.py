@@ -62,7 +62,7 @@ class Enumeration:
 class ListingMethod:
     """Whole programs with few rows: boxes between neighbours, each listed within bounds; exact without the solver.
 
-    Ends and points beyond which there is too much to list are found by another method, the sweep, one at a time.
+    Points beyond which there is too much to list are found by another method, the sweep, one at a time.
     """
 
     def __init__(

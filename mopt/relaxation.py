@@ -23,7 +23,7 @@ class Relaxation:
         inf = highspy.kHighsInf
         self._rows, self._items = m, n
         self._size = np.where(program.costs.any(axis=0), program.costs.max(axis=0), 1.0)
-        self._row_size = abs(program.weights).max(axis=1).astype(float)
+        self._row_size = np.maximum(abs(program.weights).max(axis=1), 1).astype(float)
         matrix = np.zeros((m + 2, n + 1))
         matrix[:m, :n] = program.weights / self._row_size[:, None]
         matrix[m:, :n] = (program.costs / self._size).T

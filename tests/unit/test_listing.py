@@ -186,3 +186,31 @@ def test_reserved_with_a_quota_and_a_budget() -> None:
     assert listed.certificate.method.startswith("enumeration by reduced costs")
     solved = mopt.solve_epsilon_front(limited, method="solver")
     np.testing.assert_allclose(listed.values, solved.values, rtol=1e-12)  # other plans may have the same worth
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_of_either_sign_against_all_choices(seed: int) -> None:
+    """Also rows that nothing can keep, such as 0 ≥ 1 once the variables that may move are few."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    low = rng.integers(-2, 1, n)
+    high = low + rng.integers(0, 4, n)
+    costs = rng.integers(0, 20, (2, n)) * rng.choice([-1, 1], n)
+    weights, least = rng.integers(-9, 12, (3, n)), rng.integers(-15, 15, 3)
+    m = pyo.ConcreteModel()
+    m.x = pyo.Var(range(n), domain=pyo.Integers, bounds=lambda m, i: (int(low[i]), int(high[i])))
+    m.f1, m.f2 = (pyo.Objective(expr=sum(int(c[i]) * m.x[i] for i in range(n)) + 0) for c in costs)
+    m.row = pyo.Constraint(
+        range(3), rule=lambda m, r: 0.25 * sum(int(weights[r, i]) * m.x[i] for i in range(n)) >= 0.25 * int(least[r])
+    )
+    choices = itertools.product(*(range(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)))
+    values = {tuple((costs @ x).tolist()) for x in map(np.array, choices) if (weights @ x >= least).all()}
+    expected = sorted(v for v in values if not any(w != v and w[0] <= v[0] and w[1] <= v[1] for w in values))
+    if not expected:
+        with pytest.raises(mopt.InfeasibleError):
+            mopt.solve_epsilon_front(m, (m.f1, m.f2))
+        return
+    front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
+    assert front.complete
+    assert [tuple(value) for value in front.values.tolist()] == expected
