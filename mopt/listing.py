@@ -25,10 +25,8 @@ _EQUAL, _SLACK = 1e-12, 1e-11
 # Deviations that a box is listed with at once, before it is split, and at most.
 _FEW, _MOST = 200_000, 1_000_000
 _BEAM = 3_000
-# More partial solutions than this are compared with each other, at so many levels of what they cover.
-_COMPARED, _LEVELS = 3_000, 80
-# They are compared again once they are so many times as many.
-_GROWN = 1.5
+# More partial solutions than this are compared with each other, and again once they are so many times as many.
+_COMPARED, _GROWN = 3_000, 1.5
 _MANY = 2**40
 
 
@@ -313,19 +311,21 @@ class _Listing:
 
 
 def _undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp]:
-    """Indices of rows that no row found at these levels beats: costs no less and covered no more."""
+    """Indices of rows that no other row beats: costs no less and covered no more. Of equal rows, the first is left.
+
+    By halves (Kung, Luccio, Preparata, J. ACM 22, 1975): with rows in the order of first cost, those of the left half of
+    a block beat those of its right half that have no less second cost and no more covered; all blocks of a size at once.
+    """
     order: npt.NDArray[np.intp] = np.lexsort((-covered, costs[:, 1], costs[:, 0]))
-    second, amount = costs[order, 1], covered[order]
-    levels = np.unique(np.quantile(amount, np.linspace(0, 1, _LEVELS), method="nearest"))
-    # Each row is compared with those before it that cover at least the first level which is no less than its own.
-    band = np.searchsorted(levels, amount)
-    by_band = np.argsort(band, kind="stable")
-    starts = np.searchsorted(band[by_band], np.arange(len(levels) + 1))
-    dominated = np.zeros(len(order), dtype=bool)
-    above = np.arange(len(order))
-    for k, level in enumerate(levels):
-        above = above[amount[above] >= level]
-        rows = by_band[starts[k] : starts[k + 1]]
-        least = np.append(math.inf, np.minimum.accumulate(second[above]))
-        dominated[rows] = least[np.searchsorted(above, rows)] <= second[rows]
-    return order[~dominated]
+    at = np.argsort(costs[order, 1], kind="stable")
+    rank = np.unique(covered[order], return_inverse=True)[1][at] + 1
+    many = len(order) + 1
+    for shift in reversed(range(len(order).bit_length())):
+        # In each block, by second cost; blocks come one after another, so the running maximum needs no reset.
+        block, right = at >> (shift + 1), (at >> shift) & 1 == 1
+        key = block * many + rank
+        keep = ~right | (np.maximum.accumulate(np.where(right, 0, key)) < key)
+        at, rank, half = at[keep], rank[keep], (at >> shift)[keep]
+        by = np.argsort(half.astype(np.uint16) if half.max(initial=0) < 2**16 else half, kind="stable")
+        at, rank = at[by], rank[by]
+    return order[at]
