@@ -23,10 +23,10 @@ from mopt.whole import Floats, Ints, Pair, WholeProgram
 # Rounding of sums of costs, relative; what is told apart; what pruning leaves for rounding.
 _EQUAL, _SLACK = 1e-12, 1e-11
 # Deviations that a box is listed with at once, before it is split, and at most.
-_FEW, _MOST = 200_000, 1_000_000
+_FEW, _MOST = 200_000, 4_000_000
 _BEAM = 3_000
 # More partial solutions than this are compared with each other, and again once they are so many times as many.
-_COMPARED, _GROWN = 3_000, 1.5
+_COMPARED, _GROWN = 500, 2.0
 _MANY = 2**40
 
 
