@@ -27,6 +27,8 @@ _FEW, _MOST = 200_000, 4_000_000
 _BEAM = 3_000
 # More partial solutions than this are compared with each other, and again once they are so many times as many.
 _COMPARED, _GROWN = 500, 2.0
+# How much an item's cost counts in the order of items, beside its reduced cost.
+_COARSE = 0.1
 _MANY = 2**40
 
 
@@ -167,10 +169,10 @@ def _distinct(a: Pair, b: Pair) -> bool:
 
 
 class _Listing:
-    """Partial solutions, item by item, in the order of falling reduced costs.
+    """Partial solutions, item by item, in the order of falling reduced costs and costs.
 
-    The last item, of reduced cost 0 (as those have that the relaxation takes in part), is left out until the end: of
-    it, as few are taken as the rows ask for.
+    The last item, the cheapest of reduced cost 0 (as those have that the relaxation takes in part), is left out until
+    the end: of it, as few are taken as the rows ask for.
     """
 
     def __init__(self, program: WholeProgram, weights: Floats, y: Floats, box: Pair) -> None:
@@ -179,7 +181,7 @@ class _Listing:
         reduced = cost - y @ program.weights
         reduced[abs(reduced) <= _EQUAL * cost] = 0.0  # what the relaxation takes in part
         nothing = reduced == 0
-        last = int(np.argmax(np.where(nothing, program.limits, 0))) if nothing.any() else int(np.argmin(abs(reduced)))
+        last = int(np.argmin(np.where(nothing, cost, math.inf) if nothing.any() else abs(reduced)))
         self._last = last
         self._full = reduced < 0
         self._full[last] = False
@@ -191,7 +193,8 @@ class _Listing:
         self._gap = corner - bound + _SLACK * size
         movable = (self._size <= self._gap) & (program.limits > 0)
         movable[last] = False
-        order = np.argsort(-self._size, kind="stable")
+        # Cheap items last as well: what is left to cover is then bounded well.
+        order = np.argsort(-(self._size + _COARSE * cost), kind="stable")
         self.items = order[movable[order]]
         self._base = base
         some = 1 if self._gap >= 0 else 0

@@ -10,24 +10,32 @@ import instances
 import pytest
 
 import mopt
+from mopt.exchange import exchanged
 from mopt.reduction import reduced
 
 
 def efficient(count):
-    """`count` offers of which none replaces another outright: the catalog's, and copies with other prices and peaks."""
+    """Offers of which `count` are left when those that others replace are gone: the catalog's, and copies of these with
+    other prices and peaks."""
     workload = mopt.load_workload("resnet50-train")
     limits = {"samples": 2048, "time_limit": 1.0}
     rng = random.Random(1)
     kept = list(reduced(mopt.Problem(mopt.load_catalog(spot=True), workload, **limits))[0].resources)
     pool = list(kept)
-    for k in range(5 * len(kept)):
+    for k in range(10 * len(kept)):
         offer = kept[k % len(kept)]
         peaks = {precision: peak * rng.uniform(0.9, 1.1) for precision, peak in offer.peak_flops.items()}
         price = round(offer.price_per_hour * rng.uniform(0.9, 1.1), 4)
         pool.append(dataclasses.replace(offer, name=f"{offer.name}~{k}", price_per_hour=price, peak_flops=peaks))
-    offers = list(reduced(mopt.Problem(pool, workload, **limits))[0].resources)
-    rng.shuffle(offers)
-    return mopt.Problem(offers[:count], workload, **limits)
+    rng.shuffle(pool)
+    offered = []
+    while (left := left_of(offered, workload, limits)) < count:
+        offered, pool = offered + pool[: count - left], pool[count - left :]
+    return mopt.Problem(offered, workload, **limits)
+
+
+def left_of(offered, workload, limits):
+    return len(exchanged(reduced(mopt.Problem(offered, workload, **limits))[0])[0].resources) if offered else 0
 
 
 @pytest.mark.parametrize("count", [10, 20, 40, 80, 160])
