@@ -30,9 +30,14 @@ class Form(NamedTuple):
     def exactly_at(self, x: Vector) -> Fraction:
         """Its value at x in exact arithmetic."""
         used = np.flatnonzero((self.coefficients != 0) & (x != 0))
-        return sum(
-            (Fraction(float(self.coefficients[j])) * Fraction(float(x[j])) for j in used), Fraction(self.constant)
-        )
+        ratios = [
+            (a.as_integer_ratio(), b.as_integer_ratio())
+            for a, b in zip(self.coefficients[used].tolist(), x[used].tolist(), strict=True)
+        ]
+        # Denominators are powers of two, so the largest is common to all: one fraction instead of one a term.
+        common = max((p[1] * q[1] for p, q in ratios), default=1)
+        total = sum(p[0] * q[0] * (common // (p[1] * q[1])) for p, q in ratios)
+        return Fraction(total, common) + Fraction(self.constant)
 
     @property
     def is_constant(self) -> bool:
@@ -77,10 +82,15 @@ class LinearModel:
     fixed: dict[str, float]
 
     @cached_property
+    def _sizes(self) -> sparse.csr_array:
+        """The sizes of all coefficients."""
+        return abs(self.matrix)
+
+    @cached_property
     def _largest(self) -> Vector:
         """The size of each row's largest coefficient."""
         return (
-            np.asarray(abs(self.matrix).max(axis=1).toarray()).ravel()
+            np.asarray(self._sizes.max(axis=1).toarray()).ravel()
             if self.matrix.nnz
             else np.zeros(len(self.row_lower))
         )
@@ -93,7 +103,7 @@ class LinearModel:
         """
         outside = np.maximum(self.lower - x, x - self.upper) > tolerance * np.maximum(1.0, abs(x))
         missed = [self.names[j] for j in np.flatnonzero(outside)]
-        activity, size = self.matrix @ x, abs(self.matrix) @ abs(x) + self._largest
+        activity, size = self.matrix @ x, self._sizes @ abs(x) + self._largest
         for bound, sign in ((self.row_lower, 1), (self.row_upper, -1)):
             finite = np.isfinite(bound)
             scale = size + np.where(finite, abs(bound), 0.0)

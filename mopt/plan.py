@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -44,13 +44,25 @@ def decimal(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
+class _Sums:
+    """Sums of multiples of rational numbers, over their common denominator."""
+
+    def __init__(self, values: Mapping[str, Fraction]) -> None:
+        self._common = math.lcm(*(value.denominator for value in values.values()))
+        self._whole = {i: value.numerator * (self._common // value.denominator) for i, value in values.items()}
+
+    def of(self, times: Iterable[tuple[str, int]]) -> Fraction:
+        """Σ n·value of the pairs (name of the value, n)."""
+        return Fraction(sum(self._whole[i] * n for i, n in times), self._common)
+
+
 class Evaluator:
     """Worth and plan of a choice under `reserved` or `elapsed` billing."""
 
     def __init__(self, problem: Problem, peaks: Mapping[str, float]) -> None:
         self.problem = problem
-        self._price = {i: decimal(problem.by_name[i].price_per_hour) / 3600 for i in peaks}
-        self._peak = {i: decimal(peak) for i, peak in peaks.items()}
+        self._price = _Sums({i: decimal(problem.by_name[i].price_per_hour) / 3600 for i in peaks})
+        self._peak = _Sums({i: decimal(peak) for i, peak in peaks.items()})
         self._period = decimal(problem.time_limit)
         self._startup, self._least = decimal(problem.startup), decimal(problem.minimum_billing)
 
@@ -69,9 +81,8 @@ class Evaluator:
         elif not self._covers(choice):
             return None
         paid = self._paid(span)
-        cost = sum((self._price[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
-        rented = sum((self._peak[i] * n for (i, _), n in choice.dedicated.items()), Fraction(0)) * paid
-        return Worth(cost, rented, span)
+        units = [(i, n) for (i, _), n in choice.dedicated.items() if n]
+        return Worth(self._price.of(units) * paid, self._peak.of(units) * paid, span)
 
     def plan(self, choice: Choice, worth: Worth, utilization: float, loads: Mapping[Pair, float] | None = None) -> Plan:
         """The plan in plain numbers, with launches that realise it.
@@ -123,7 +134,7 @@ class Evaluator:
             billed={i: n * float(self._paid(worth.span)) for i, n in units.items()},
             memory=memory,
             cost=float(worth.cost),
-            cost_per_hour=float(sum((self._price[i] * n for i, n in units.items()), Fraction(0)) * 3600),
+            cost_per_hour=float(self._price.of(units.items()) * 3600),
             utilization=utilization,
             elapsed=None if worth.span is None else period,
             time_limit=problem.time_limit,

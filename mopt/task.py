@@ -216,7 +216,7 @@ def _of_problem(problem: Problem) -> Task:
     def choice_of(x: Vector) -> Choice:
         whole = np.rint(x).astype(int)
         counts = {(i, r): c for (i, r, c, _), k in chosen.items() if whole[k]}
-        return Choice({pair: int(whole[k]) for pair, k in dedicated.items()}, counts)
+        return Choice({pair: int(whole[k]) for pair, k in dedicated.items() if whole[k]}, counts)
 
     def plan(candidate: Candidate, own: tuple[float, float]) -> Plan:
         choice = choice_of(candidate.x)
