@@ -174,6 +174,7 @@ class Session:
         self._make_backend, self._forms, self._check = make_backend, forms, check
         self._tried: tuple[Settings, ...] = (settings or {}, *RETRIES)
         self.known: list[Candidate] = []
+        self._rough = np.empty((0, len(forms)))  # their values in floating point
         self.statistics = Statistics()
         self.bounded = False  # whether both objectives are known to have a best value
         self.deadline = math.inf
@@ -338,7 +339,13 @@ class Session:
         )
 
     def _best_known(self, question: Question) -> Candidate | None:
-        allowed = [candidate for candidate in self.known if self._allowed(candidate, question, Fraction(0))]
+        new = [[float(value) for value in candidate.values] for candidate in self.known[len(self._rough) :]]
+        self._rough = np.vstack([self._rough, *new])
+        limits = np.array([math.inf if bound is None else float(bound) for bound in question.upper])
+        # Floats rule out most: rounding keeps the order.
+        close = np.flatnonzero((self._rough <= limits).all(axis=1))
+        known = (self.known[k] for k in close)
+        allowed = [candidate for candidate in known if self._allowed(candidate, question, Fraction(0))]
         return min(allowed, key=lambda candidate: self.worth(question.weights, candidate), default=None)
 
     def _allowed(self, candidate: Candidate, question: Question, hair: Fraction) -> bool:
