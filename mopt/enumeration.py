@@ -27,6 +27,8 @@ Curve = tuple[Floats, Floats]
 # Choices that are enumerated at most: two minutes of work.
 MOST_CHOICES = 400_000_000
 _BLOCK = 400_000
+# Parts of a line that are looked at one by one, whether they are dominated.
+_PARTS = 4
 
 
 def choices(problem: Problem) -> int | None:
@@ -57,9 +59,30 @@ def nondominated_choices(
     peak = np.array([peaks[i] for i in names])
     kept = np.empty((0, 2))
     kept_choices: list[tuple[list[int], list[int], float]] = []
-    for types, counts in _blocks(problem, names):
+    worth = np.column_stack([price, peak])
+    rate = table.rates
+
+    def hopeless(types: Ints, counts: Ints, more: Ints, most: Ints) -> npt.NDArray[np.bool_]:
+        """Of which choices, with any units of one more type, known ones dominate all; `most` is the most units of it.
+
+        Units that do a share λ of the samples at their best rate cost λ times what they cost doing all; so both
+        objectives are at least those on a line from those of the units so far to those of the other type alone.
+        """
+        done = (rate[types] * counts).sum(axis=1)
+        start = (worth[types] * counts[:, :, None]).sum(axis=1) * (table.samples / done)[:, None]
+        end = (worth * (table.samples / rate)[:, None])[more]
+        least, largest = rate[more] / (done + rate[more]), most * rate[more] / (done + most * rate[more])
+        known = np.ones(len(done), dtype=bool)
+        for k in range(_PARTS):
+            low, high = (least + (largest - least) * share for share in (k / _PARTS, (k + 1) / _PARTS))
+            best = np.minimum(start + (end - start) * low[:, None], start + (end - start) * high[:, None])
+            at = np.flatnonzero(known)
+            known[at] = _dominated(best[at], kept, margin)
+        return known
+
+    for types, counts in _blocks(problem, names, hopeless):
         check()
-        rates = np.column_stack([(worth[types] * counts).sum(axis=1) for worth in (price, peak)])
+        rates = np.column_stack([(each[types] * counts).sum(axis=1) for each in (price, peak)])
         hopeful = ~_dominated(rates * problem.paid(table.at_least(types, counts))[:, None], kept, margin)
         types, counts, rates = types[hopeful], counts[hopeful], rates[hopeful]
         span = table.shortest(types, counts)
@@ -94,8 +117,13 @@ def soonest(problem: Problem, dedicated: Mapping[tuple[str, str], int]) -> Choic
     return Choice(dict(dedicated), counts)
 
 
-def _blocks(problem: Problem, names: list[str]) -> Iterator[tuple[Ints, Ints]]:
-    """Choices within all limits but the budget, in blocks: types by index and units, of shape (choices, types used)."""
+def _blocks(
+    problem: Problem, names: list[str], hopeless: Callable[[Ints, Ints, Ints, Ints], npt.NDArray[np.bool_]]
+) -> Iterator[tuple[Ints, Ints]]:
+    """Choices within all limits but the budget, in blocks: types by index and units, of shape (choices, types used).
+
+    Fewer types come first. `hopeless` tells which need no more units of one more type.
+    """
     least = np.array([problem.min_units.get(i, 0) for i in names])
     groups = [
         (np.array([quota.covers(problem.by_name[i]) for i in names]), quota.max_units) for quota in problem.quotas
@@ -106,15 +134,15 @@ def _blocks(problem: Problem, names: list[str]) -> Iterator[tuple[Ints, Ints]]:
     first = np.searchsorted(type_of, np.arange(len(names) + 1))
     most = min(problem.max_types or len(names), len(names))
 
-    def extended(rows: Ints) -> Iterator[Ints]:
-        """Rows with one more atom, of a later type, in blocks."""
-        start = first[type_of[rows[:, -1]] + 1]
-        more = len(atoms) - start
-        splits = np.searchsorted(np.cumsum(more), np.arange(_BLOCK, more.sum(), _BLOCK))
-        for part in np.split(np.arange(len(rows)), splits):
-            times = more[part]
-            offset = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-            yield np.column_stack([np.repeat(rows[part], times, axis=0), np.repeat(start[part], times) + offset])
+    def extended(rows: Ints, *, last: bool) -> Iterator[Ints]:
+        """Rows with one more atom, of a later type, in blocks; where it is the last, without what is hopeless."""
+        for part, more in _in_blocks(len(names) - 1 - type_of[rows[:, -1]], _BLOCK // 8):
+            row, type_ = rows[part], type_of[rows[part, -1]] + 1 + more
+            if last:
+                open_ = ~hopeless(type_of[row], units_of[row], type_, first[type_ + 1] - first[type_])
+                row, type_ = row[open_], type_[open_]
+            for part_, more_ in _in_blocks(first[type_ + 1] - first[type_], _BLOCK):
+                yield np.column_stack([row[part_], first[type_[part_]] + more_])
 
     def within(rows: Ints) -> Ints:
         """Rows that keep the quotas; more units can't mend them."""
@@ -124,27 +152,38 @@ def _blocks(problem: Problem, names: list[str]) -> Iterator[tuple[Ints, Ints]]:
             rows, types, units = rows[keep], types[keep], units[keep]
         return rows
 
-    def grown(rows: Ints) -> Iterator[Ints]:
+    def grown(rows: Ints, size: int) -> Iterator[Ints]:
+        """Rows of `size` atoms that begin with these."""
         rows = within(rows)
-        yield rows
-        if rows.shape[1] < most and len(rows):
-            for longer in extended(rows):
-                yield from grown(longer)
+        if rows.shape[1] == size:
+            yield rows
+        elif len(rows):
+            for longer in extended(rows, last=rows.shape[1] + 1 == size):
+                yield from grown(longer, size)
 
     needed = np.count_nonzero(least)
-    for rows in grown(np.arange(len(atoms))[:, None]):
-        types = type_of[rows]
-        if needed:
-            rows = rows[np.count_nonzero(least[types], axis=1) == needed]
-        if len(rows):
-            yield type_of[rows], units_of[rows]
+    for size in range(1, most + 1):
+        for rows in grown(np.arange(len(atoms))[:, None], size):
+            types = type_of[rows]
+            if needed:
+                rows = rows[np.count_nonzero(least[types], axis=1) == needed]
+            if len(rows):
+                yield type_of[rows], units_of[rows]
+
+
+def _in_blocks(times: Ints, size: int) -> Iterator[tuple[Ints, Ints]]:
+    """Each index k `times[k]` times, and 0 to `times[k]` - 1 beside it, in blocks of about a size."""
+    splits = np.searchsorted(np.cumsum(times), np.arange(size, times.sum(), size))
+    for part in np.split(np.arange(len(times)), splits):
+        of = times[part]
+        yield np.repeat(part, of), np.arange(of.sum()) - np.repeat(np.cumsum(of) - of, of)
 
 
 class _Table:
     """What one unit of each resource does in S, tabulated at all breakpoints: linear in between."""
 
     def __init__(self, problem: Problem, names: list[str], demand: Demand) -> None:
-        self._samples = demand.samples * (1 - 1e-12)
+        self.samples = demand.samples * (1 - 1e-12)
         latest = problem.time_limit * (1 + FITS)
         services = [problem.services[i, demand.name] for i in names]
         overheads = [service.overhead for service in services]
@@ -158,6 +197,7 @@ class _Table:
         self._done = np.array(
             [np.max([_done(curve, self._grid) for curve in _merged(curves)], axis=0) for curves in self._curves]
         )
+        self.rates = np.max(self._done[:, 1:] / self._grid[1:], axis=1)  # the most samples per second, by any time
 
     def launches(self, k: int, span: float) -> int:
         """Launches of each unit with which it does most by `span`; the fewest of these."""
@@ -166,25 +206,23 @@ class _Table:
 
     def at_least(self, types: Ints, counts: Ints) -> Floats:
         """A quick lower bound on S: all units at their best rate from the start."""
-        rate = np.max(self._done[:, 1:] / self._grid[1:], axis=1)
-        least: Floats = np.maximum(
-            self._samples / (rate[types] * counts).sum(axis=1), self._earliest[types].max(axis=1)
-        )
+        rate = (self.rates[types] * counts).sum(axis=1)
+        least: Floats = np.maximum(self.samples / rate, self._earliest[types].max(axis=1))
         return least
 
     def shortest(self, types: Ints, counts: Ints) -> Floats:
         """Shortest S of each choice, inf where the period is too short."""
         low = np.zeros(len(types), dtype=np.int64)
         high = np.full(len(types), len(self._grid) - 1, dtype=np.int64)
-        enough = self._total(types, counts, high) >= self._samples
+        enough = self._total(types, counts, high) >= self.samples
         for _ in range(math.ceil(math.log2(len(self._grid))) + 1):
             middle = (low + high) // 2
-            reached = self._total(types, counts, middle) >= self._samples
+            reached = self._total(types, counts, middle) >= self.samples
             high = np.where(reached, middle, high)
             low = np.where(reached, low, np.minimum(middle + 1, high))
         before = np.maximum(high - 1, 0)
         left, right = self._total(types, counts, before), self._total(types, counts, high)
-        share = np.divide(self._samples - left, right - left, out=np.ones_like(left), where=right > left)
+        share = np.divide(self.samples - left, right - left, out=np.ones_like(left), where=right > left)
         span = self._grid[before] + np.clip(share, 0.0, 1.0) * (self._grid[high] - self._grid[before])
         # Units without samples launch all the same.
         return np.where(enough, np.maximum(span, self._earliest[types].max(axis=1)), np.inf)
