@@ -24,11 +24,11 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Curve = tuple[Floats, Floats]
 
-# Choices that are enumerated at most: two minutes of work.
-MOST_CHOICES = 400_000_000
+# Choices there may be at most; most are ruled out by the types they combine, the rest is minutes of work.
+MOST_CHOICES = 4_000_000_000
 _BLOCK = 400_000
 # Parts of a line that are looked at one by one, whether they are dominated.
-_PARTS = 4
+_PARTS = 8
 
 
 def choices(problem: Problem) -> int | None:
@@ -61,26 +61,44 @@ def nondominated_choices(
     kept_choices: list[tuple[list[int], list[int], float]] = []
     worth = np.column_stack([price, peak])
     rate = table.rates
+    alone = worth * (table.samples / rate)[:, None]
 
-    def hopeless(types: Ints, counts: Ints, more: Ints, most: Ints) -> npt.NDArray[np.bool_]:
-        """Of which choices, with any units of one more type, known ones dominate all; `most` is the most units of it.
+    def beaten(start: Floats, end: Floats, least: Floats, largest: Floats) -> npt.NDArray[np.bool_]:
+        """Which lines known choices dominate from the share `least` to `largest` of the way from start to end."""
+        all_of_it = np.zeros(len(start), dtype=bool)
+        at = np.arange(len(start))
+        for parts in (1, _PARTS):  # most are easy to tell
+            open_ = at
+            for k in range(parts):
+                along, width = (end - start)[open_], (largest - least)[open_]
+                low, high = (least[open_] + width * share for share in (k / parts, (k + 1) / parts))
+                best = start[open_] + np.minimum(along * low[:, None], along * high[:, None])
+                open_ = open_[_dominated(best, kept, margin)]
+            all_of_it[open_] = True
+            at = np.flatnonzero(~all_of_it)
+        return all_of_it
 
-        Units that do a share λ of the samples at their best rate cost λ times what they cost doing all; so both
-        objectives are at least those on a line from those of the units so far to those of the other type alone.
-        """
+    # Units that do a share λ of the samples at their best rate cost λ times what they cost doing all of them: objectives
+    # are at least those of a point in the simplex that the types' own span. What is dominated is unbounded upwards, so a
+    # simplex is dominated where its edges are.
+
+    def promising(types: Ints) -> npt.NDArray[np.bool_]:
+        """Which types, each a row, known choices don't dominate, whatever the units."""
+        i, j = np.triu_indices(len(names))
+        closed = np.zeros((len(names), len(names)), dtype=bool)
+        closed[i, j] = beaten(alone[i], alone[j], np.zeros(len(i)), np.ones(len(i)))
+        edges = itertools.combinations_with_replacement(range(types.shape[1]), 2)
+        dominated = np.array([closed[types[:, a], types[:, b]] for a, b in edges])
+        return np.asarray(~dominated.all(axis=0))
+
+    def hopeless(types: Ints, counts: Ints, last: Ints, most: Ints) -> npt.NDArray[np.bool_]:
+        """Which choices known ones dominate with any units of one more type, the last, up to `most`."""
         done = (rate[types] * counts).sum(axis=1)
         start = (worth[types] * counts[:, :, None]).sum(axis=1) * (table.samples / done)[:, None]
-        end = (worth * (table.samples / rate)[:, None])[more]
-        least, largest = rate[more] / (done + rate[more]), most * rate[more] / (done + most * rate[more])
-        known = np.ones(len(done), dtype=bool)
-        for k in range(_PARTS):
-            low, high = (least + (largest - least) * share for share in (k / _PARTS, (k + 1) / _PARTS))
-            best = np.minimum(start + (end - start) * low[:, None], start + (end - start) * high[:, None])
-            at = np.flatnonzero(known)
-            known[at] = _dominated(best[at], kept, margin)
-        return known
+        least, largest = rate[last] / (done + rate[last]), most * rate[last] / (done + most * rate[last])
+        return beaten(start, alone[last], least, largest)
 
-    for types, counts in _blocks(problem, names, hopeless):
+    for types, counts in _blocks(problem, names, promising, hopeless):
         check()
         rates = np.column_stack([(each[types] * counts).sum(axis=1) for each in (price, peak)])
         hopeful = ~_dominated(rates * problem.paid(table.at_least(types, counts))[:, None], kept, margin)
@@ -118,57 +136,54 @@ def soonest(problem: Problem, dedicated: Mapping[tuple[str, str], int]) -> Choic
 
 
 def _blocks(
-    problem: Problem, names: list[str], hopeless: Callable[[Ints, Ints, Ints, Ints], npt.NDArray[np.bool_]]
+    problem: Problem,
+    names: list[str],
+    promising: Callable[[Ints], npt.NDArray[np.bool_]],
+    hopeless: Callable[[Ints, Ints, Ints, Ints], npt.NDArray[np.bool_]],
 ) -> Iterator[tuple[Ints, Ints]]:
     """Choices within all limits but the budget, in blocks: types by index and units, of shape (choices, types used).
 
-    Fewer types come first. `hopeless` tells which need no more units of one more type.
+    Fewer types come first; those that aren't promising, and units that are hopeless, are left out.
     """
-    least = np.array([problem.min_units.get(i, 0) for i in names])
+    least = np.array([max(1, problem.min_units.get(i, 0)) for i in names])
+    largest = np.array([problem.unit_limits[i] for i in names])
+    needed = [k for k, i in enumerate(names) if problem.min_units.get(i, 0)]
     groups = [
         (np.array([quota.covers(problem.by_name[i]) for i in names]), quota.max_units) for quota in problem.quotas
     ]
-    # All (type, units of it) in the order of types; the choices of k types are rows of k of these, types rising.
-    atoms = [(k, n) for k, i in enumerate(names) for n in range(max(1, least[k]), problem.unit_limits[i] + 1)]
-    type_of, units_of = np.array(atoms, dtype=np.int64).reshape(-1, 2).T
-    first = np.searchsorted(type_of, np.arange(len(names) + 1))
-    most = min(problem.max_types or len(names), len(names))
 
-    def extended(rows: Ints, *, last: bool) -> Iterator[Ints]:
-        """Rows with one more atom, of a later type, in blocks; where it is the last, without what is hopeless."""
-        for part, more in _in_blocks(len(names) - 1 - type_of[rows[:, -1]], _BLOCK // 8):
-            row, type_ = rows[part], type_of[rows[part, -1]] + 1 + more
-            if last:
-                open_ = ~hopeless(type_of[row], units_of[row], type_, first[type_ + 1] - first[type_])
-                row, type_ = row[open_], type_[open_]
-            for part_, more_ in _in_blocks(first[type_ + 1] - first[type_], _BLOCK):
-                yield np.column_stack([row[part_], first[type_[part_]] + more_])
+    def combined(types: Ints, size: int) -> Iterator[Ints]:
+        """Rows of `size` types, rising, that begin with these."""
+        if types.shape[1] == size:
+            yield types
+            return
+        for part, more in _in_blocks(len(names) - 1 - types[:, -1], _BLOCK):
+            yield from combined(np.column_stack([types[part], types[part, -1] + 1 + more]), size)
 
-    def within(rows: Ints) -> Ints:
-        """Rows that keep the quotas; more units can't mend them."""
-        types, units = type_of[rows], units_of[rows]
+    def grown(types: Ints, units: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """All units of the types that begin with these."""
+        k = units.shape[1]
+        used = types[:, :k]
+        keep = np.ones(len(types), dtype=bool)
         for group, allowed in groups:
-            keep = (units * group[types]).sum(axis=1) <= allowed
-            rows, types, units = rows[keep], types[keep], units[keep]
-        return rows
+            keep &= (units * group[used]).sum(axis=1) <= allowed  # more units can't mend it
+        if k and k == types.shape[1] - 1:
+            keep[keep] = ~hopeless(used[keep], units[keep], types[keep, k], largest[types[keep, k]])
+        types, units = types[keep], units[keep]
+        if k == types.shape[1]:
+            yield types, units
+            return
+        first = least[types[:, k]]
+        for part, more in _in_blocks(np.maximum(largest[types[:, k]] - first + 1, 0), _BLOCK):
+            yield from grown(types[part], np.column_stack([units[part], first[part] + more]))
 
-    def grown(rows: Ints, size: int) -> Iterator[Ints]:
-        """Rows of `size` atoms that begin with these."""
-        rows = within(rows)
-        if rows.shape[1] == size:
-            yield rows
-        elif len(rows):
-            for longer in extended(rows, last=rows.shape[1] + 1 == size):
-                yield from grown(longer, size)
-
-    needed = np.count_nonzero(least)
-    for size in range(1, most + 1):
-        for rows in grown(np.arange(len(atoms))[:, None], size):
-            types = type_of[rows]
-            if needed:
-                rows = rows[np.count_nonzero(least[types], axis=1) == needed]
-            if len(rows):
-                yield type_of[rows], units_of[rows]
+    for size in range(1, min(problem.max_types or len(names), len(names)) + 1):
+        for types in combined(np.arange(len(names))[:, None], size):
+            types = types[np.isin(types, needed).sum(axis=1) == len(needed)]
+            types = types[promising(types)]
+            for chosen, units in grown(types, np.empty((len(types), 0), dtype=np.int64)):
+                if len(chosen):
+                    yield chosen, units
 
 
 def _in_blocks(times: Ints, size: int) -> Iterator[tuple[Ints, Ints]]:
