@@ -27,6 +27,8 @@ _FEW, _MOST = 200_000, 4_000_000
 _BEAM = 3_000
 # More partial solutions than this are compared with each other, and again once they are so many times as many.
 _COMPARED, _GROWN = 500, 2.0
+# Rows are compared with each other if this many share what they do in all rows of the program but one, on average.
+_SHARED = 8
 # How much an item's cost counts in the order of items, beside its reduced cost.
 _COARSE = 0.1
 _MANY = 2**40
@@ -217,8 +219,8 @@ class _Listing:
         steps = program.weights[:, left] * signs
         reach = np.maximum(steps, 0) * program.limits[left]
         self._can_add = np.cumsum(reach[:, ::-1], axis=1)[:, ::-1]
-        taken = np.maximum(-steps[0], 0) * program.limits[left]
-        self._can_take = np.cumsum(taken[::-1])[::-1]
+        taken = np.maximum(-steps, 0) * program.limits[left]
+        self._can_take = np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
         surrogate = (self._surrogate @ program.weights)[left] * signs
         self._surrogate_step = surrogate
         costs = program.costs[left] * signs[:, None]
@@ -275,9 +277,10 @@ class _Listing:
         keep: npt.NDArray[np.intp] | None = None
         if beam and len(spent) > beam:
             keep = np.argpartition(spent, beam)[:beam]
-        elif len(spent) > max(_COMPARED, _GROWN * self._compared) and len(program.demands) == 1 and program.covering:
-            keep = _undominated(costs, np.minimum(covered[:, 0], program.demands[0] + self._can_take[k + 1]))
-            self._compared = len(keep)
+        elif len(spent) > max(_COMPARED, _GROWN * self._compared):
+            # More than the demand and all that can still be taken away counts for nothing.
+            keep = _undominated(costs, np.minimum(covered, program.demands + self._can_take[:, k + 1]))
+            self._compared = len(spent if keep is None else keep)
         if keep is not None:
             parent, deviation, spent = parent[keep], deviation[keep], spent[keep]
             covered, costs = covered[keep], costs[keep]
@@ -313,22 +316,39 @@ class _Listing:
         return [Listed((float(c), float(d)), n) for (c, d), n in zip(costs[at], made, strict=True)]
 
 
-def _undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp]:
-    """Indices of rows that no other row beats: costs no less and covered no more. Of equal rows, the first is left.
+def _undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp] | None:
+    """Indices of rows that no other row beats: costs no less, covered no more in one column and the same in the others.
+
+    Of equal rows, one is left. None if rows that share all columns but one are too few for that to be worth while.
 
     By halves (Kung, Luccio, Preparata, J. ACM 22, 1975): with rows in the order of first cost, those of the left half of
     a block beat those of its right half that have no less second cost and no more covered; all blocks of a size at once.
     """
-    order: npt.NDArray[np.intp] = np.lexsort((-covered, costs[:, 1], costs[:, 0]))
-    at = np.argsort(costs[order, 1], kind="stable")
-    rank = np.unique(covered[order], return_inverse=True)[1][at] + 1
+    group = np.zeros(len(costs), dtype=np.int64)
+    varied = np.flatnonzero((covered != covered[0]).any(axis=0))
+    amount = covered[:, varied[0] if len(varied) else 0]
+    for column in varied[1:]:
+        values, place = np.unique(covered[:, column], return_inverse=True)
+        group = np.unique(group * len(values) + place, return_inverse=True)[1]
+    sizes = np.bincount(group)
+    if len(sizes) * _SHARED > len(group):
+        return None
+    order = np.lexsort((-amount, costs[:, 1], costs[:, 0], group))
+    # Places by first cost; those of a group fill blocks of their own.
+    bits = int(sizes.max()).bit_length()
+    first = np.cumsum(sizes) - sizes
+    place = (group[order] << bits) + np.arange(len(order)) - first[group[order]]
+    at = np.lexsort((costs[order, 1], group[order]))
+    index, place = order[at], place[at]
+    rank = np.unique(amount, return_inverse=True)[1][index] + 1
     many = len(order) + 1
-    for shift in reversed(range(len(order).bit_length())):
+    for shift in reversed(range(bits)):
         # In each block, by second cost; blocks come one after another, so the running maximum needs no reset.
-        block, right = at >> (shift + 1), (at >> shift) & 1 == 1
+        block, right = place >> (shift + 1), (place >> shift) & 1 == 1
         key = block * many + rank
         keep = ~right | (np.maximum.accumulate(np.where(right, 0, key)) < key)
-        at, rank, half = at[keep], rank[keep], (at >> shift)[keep]
-        by = np.argsort(half.astype(np.uint16) if half.max(initial=0) < 2**16 else half, kind="stable")
-        at, rank = at[by], rank[by]
-    return order[at]
+        index, place, rank = index[keep], place[keep], rank[keep]
+        half = place >> shift
+        by = np.argsort(half.astype(np.uint16) if (half[-1] | 1) < 2**16 else half, kind="stable")
+        index, place, rank = index[by], place[by], rank[by]
+    return index

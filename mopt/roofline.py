@@ -59,6 +59,8 @@ class PiecewiseLinear:
 
     def never_above(self, other: PiecewiseLinear, low: float, high: float) -> bool:
         """Whether it is nowhere above another on [low, high], up to rounding."""
+        if any(self.at(end) > other.at(end) * (1 + _EQUAL) for end in (low, high)):
+            return False
         # Both are piecewise linear, so their difference is largest at an end or at a breakpoint of either.
         pairs = (*itertools.pairwise(self.pieces), *itertools.pairwise(other.pieces))
         breaks = [(p[1] - q[1]) / (q[0] - p[0]) for p, q in pairs]

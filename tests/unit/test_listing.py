@@ -189,9 +189,13 @@ def test_reserved_with_a_quota_and_a_budget() -> None:
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("compared", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_rows_of_either_sign_against_all_choices(seed: int) -> None:
+def test_rows_of_either_sign_against_all_choices(seed: int, compared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also rows that nothing can keep, such as 0 ≥ 1 once the variables that may move are few."""
+    if compared:  # partial solutions with each other, after each item
+        for name, value in {"_COMPARED": 0, "_GROWN": 0.5, "_SHARED": 1}.items():
+            monkeypatch.setattr(listing, name, value)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
     low = rng.integers(-2, 1, n)
@@ -214,3 +218,28 @@ def test_rows_of_either_sign_against_all_choices(seed: int) -> None:
     front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
     assert front.complete
     assert [tuple(value) for value in front.values.tolist()] == expected
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_partial_solutions_that_others_beat(many: int, largest: int, columns: int, seed: int) -> None:
+    """Against all pairs: a row is beaten if another costs no more, covers no less in the first column that varies, and
+    is the same in the others."""
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(0, largest, (many, 2)).astype(float)
+    covered = rng.integers(-largest, largest, (many, columns))
+    covered[:, 1:] //= largest
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "_SHARED", 1)
+        kept = listing._undominated(costs, covered)
+    assert kept is not None
+    rows = list(zip(costs.tolist(), covered.tolist(), strict=True))
+    varied = next((k for k in range(columns) if len(set(covered[:, k])) > 1), 0)
+
+    def beats(a: Any, b: Any) -> bool:
+        same = all(a[1][k] == b[1][k] for k in range(columns) if k != varied)
+        return a[0][0] <= b[0][0] and a[0][1] <= b[0][1] and a[1][varied] >= b[1][varied] and same
+
+    left = [rows[k] for k in kept]
+    assert len({str(row) for row in left}) == len(left)
+    assert sorted(left) == sorted({str(a): a for a in rows if not any(beats(b, a) and b != a for b in rows)}.values())
