@@ -2,8 +2,9 @@
 
 Given the units, the launches per unit and the elapsed time S follow: S is the least time in which all units together do
 the samples. What a unit does in S is, on the union of all resources' breakpoints, linear between neighbours; so S is
-found by a search in a table and one interpolation, for millions of choices at once. Exact for `elapsed` problems with
-one demand; the result is every nondominated choice.
+found by a search in a table and one interpolation, for millions of choices at once. Types are left out where what they
+cost at their best rates, in any mixture, is dominated by choices of fewer types. Exact for `elapsed` problems with one
+demand; the result is every nondominated choice.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def nondominated_choices(
 
     def hopeless(types: Ints, counts: Ints, last: Ints, most: Ints) -> npt.NDArray[np.bool_]:
         """Which choices known ones dominate with any units of one more type, the last, up to `most`."""
+        check()
         done = (rate[types] * counts).sum(axis=1)
         start = (worth[types] * counts[:, :, None]).sum(axis=1) * (table.samples / done)[:, None]
         least, largest = rate[last] / (done + rate[last]), most * rate[last] / (done + most * rate[last])
