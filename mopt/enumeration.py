@@ -56,13 +56,15 @@ def nondominated_choices(
     (demand,) = problem.demand_by_name.values()
     names = list(problem.unit_limits)
     table = _Table(problem, names, demand)
-    price = np.array([problem.by_name[i].price_per_hour for i in names])
-    peak = np.array([peaks[i] for i in names])
+    worth = np.array([(problem.by_name[i].price_per_hour, peaks[i]) for i in names])  # price and peak, of one unit
     kept = np.empty((0, 2))
     kept_choices: list[tuple[list[int], list[int], float]] = []
-    worth = np.column_stack([price, peak])
-    rate = table.rates
-    alone = worth * (table.samples / rate)[:, None]
+    alone = worth * (table.samples / table.rates)[:, None]
+
+    def rented(types: Ints, counts: Ints) -> Floats:
+        """Price and peak of all units."""
+        total: Floats = (worth[types] * counts[:, :, None]).sum(axis=1)
+        return total
 
     def beaten(start: Floats, end: Floats, least: Floats, largest: Floats) -> npt.NDArray[np.bool_]:
         """Which lines known choices dominate from the share `least` to `largest` of the way from start to end."""
@@ -95,14 +97,13 @@ def nondominated_choices(
     def hopeless(types: Ints, counts: Ints, last: Ints, most: Ints) -> npt.NDArray[np.bool_]:
         """Which choices known ones dominate with any units of one more type, the last, up to `most`."""
         check()
-        done = (rate[types] * counts).sum(axis=1)
-        start = (worth[types] * counts[:, :, None]).sum(axis=1) * (table.samples / done)[:, None]
-        least, largest = rate[last] / (done + rate[last]), most * rate[last] / (done + most * rate[last])
-        return beaten(start, alone[last], least, largest)
+        rate, one, all_ = table.rate(types, counts), table.rates[last], most * table.rates[last]
+        start = rented(types, counts) * (table.samples / rate)[:, None]
+        return beaten(start, alone[last], one / (rate + one), all_ / (rate + all_))
 
     for types, counts in _blocks(problem, names, promising, hopeless):
         check()
-        rates = np.column_stack([(each[types] * counts).sum(axis=1) for each in (price, peak)])
+        rates = rented(types, counts)
         hopeful = ~_dominated(rates * problem.paid(table.at_least(types, counts))[:, None], kept, margin)
         types, counts, rates = types[hopeful], counts[hopeful], rates[hopeful]
         span = table.shortest(types, counts)
@@ -221,10 +222,14 @@ class _Table:
         done = [float(_done(curve, span * (1 + 1e-12))) for curve in self._curves[k]]
         return 1 + int(np.argmax(np.array(done) >= max(done) * (1 - 1e-12)))
 
+    def rate(self, types: Ints, counts: Ints) -> Floats:
+        """The most samples per second of all units."""
+        rate: Floats = (self.rates[types] * counts).sum(axis=1)
+        return rate
+
     def at_least(self, types: Ints, counts: Ints) -> Floats:
         """A quick lower bound on S: all units at their best rate from the start."""
-        rate = (self.rates[types] * counts).sum(axis=1)
-        least: Floats = np.maximum(self.samples / rate, self._earliest[types].max(axis=1))
+        least: Floats = np.maximum(self.samples / self.rate(types, counts), self._earliest[types].max(axis=1))
         return least
 
     def shortest(self, types: Ints, counts: Ints) -> Floats:

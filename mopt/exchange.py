@@ -54,10 +54,9 @@ def _exchangeable(
     (price_i, peak_i), (price_j, peak_j) = worth[i], worth[j]
     done_i, done_j = problem.services[i, r].capacity, problem.services[j, r].capacity
     # m/k has to be at least the ratio of capacities and at most those of prices and peaks.
+    # For most pairs it can't be, which floats tell.
     ratio = done_i / done_j / (1 + 1e-9)
     if ratio > float(price_i) / float(price_j) or ratio > float(peak_i) / float(peak_j):
-        return None  # most pairs, and floats tell
-    if Fraction(done_i) / Fraction(done_j) > min(price_i / price_j, peak_i / peak_j):
         return None
     a, b = problem.by_name[i], problem.by_name[j]
     common = [quota for quota in problem.quotas if quota.covers(b)]
