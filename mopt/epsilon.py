@@ -127,12 +127,15 @@ def _check_workers(workers: Any, options: Mapping[str, Any] | None) -> None:
         faults.append(
             Fault("", "solve_epsilon_front", "workers", workers, "must be at least 1, or an object with a map")
         )
-    known = known_options(options or {})
-    faults += [
-        Fault("", "solve_epsilon_front", f"solver_options[{name}]", value, "HiGHS has no such option or value")
-        for name, value in (options or {}).items()
-        if not known[name]
-    ]
+    if options is None or isinstance(options, Mapping):
+        known = known_options(options or {})
+        faults += [
+            Fault("", "solve_epsilon_front", f"solver_options[{name}]", value, "HiGHS has no such option or value")
+            for name, value in (options or {}).items()
+            if not known[name]
+        ]
+    else:
+        faults.append(Fault("", "solve_epsilon_front", "solver_options", options, "must map names to values"))
     if faults:
         raise InputError(faults)
 

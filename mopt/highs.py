@@ -175,7 +175,14 @@ class Highs:
 def known_options(options: Settings) -> dict[str, bool]:
     """Of each option, whether HiGHS takes it."""
     h = SilentHighs()
-    return {name: h.setOptionValue(name, value) == highspy.HighsStatus.kOk for name, value in options.items()}
+
+    def takes(name: str, value: object) -> bool:
+        try:
+            return bool(h.setOptionValue(name, value) == highspy.HighsStatus.kOk)
+        except TypeError:  # a name or value of a type that no option has
+            return False
+
+    return {name: takes(name, value) for name, value in options.items()}
 
 
 def scaling(model: LinearModel) -> tuple[Vector, Vector]:

@@ -47,6 +47,13 @@ def test_workers_that_make_no_sense_are_refused(workers: object) -> None:
         mopt.solve_epsilon_front(m, objectives=(m.f1, m.f2), workers=workers)
 
 
+@pytest.mark.parametrize("options", [-1, "x", [1, 2], object(), {1: 2}, {"threads": [1]}, {"mip_rel_gap": object()}])
+def test_solver_options_of_other_types_are_refused(options: object) -> None:
+    m = covering(1)
+    with pytest.raises(mopt.InputError, match="solver_options"):
+        mopt.solve_epsilon_front(m, objectives=(m.f1, m.f2), solver_options=options)
+
+
 def test_solver_options_are_checked_by_name_and_value() -> None:
     m = covering(1)
     with pytest.raises(mopt.InputError, match=r"solver_options\[no_such\]"):
