@@ -76,20 +76,20 @@ class Boxes:
         return found[0], found[1]
 
     def inside(self, a: Pair, b: Pair) -> tuple[list[Listed], bool]:
-        """All nondominated solutions right of a, below it, and not right of b; or else, and False, some between.
+        """All nondominated solutions right of a, below it, and not right of b; or else, and False, some of them.
 
         Raises
         ------
         TooManyError
-            If there are too many, and a beam finds none between.
+            If there are too many, and a beam finds none but b.
         """
         box = (b[0], a[1])
         try:
             return self._after(a, self._below(box, box, most=_FEW)), True
         except TooManyError:
             some = self._after(a, self._below(box, box, beam=_BEAM))
-        if between := [one for one in some if _distinct(one.costs, b)]:
-            return between, False
+        if better := [one for one in some if any(x < y * (1 - _EQUAL) for x, y in zip(one.costs, b, strict=True))]:
+            return better, False
         return self._after(a, self._below(box, box, most=_MOST)), True
 
     @staticmethod
@@ -154,6 +154,8 @@ class Search:
         """
         found, all_of_them = self._boxes.inside(self._last, self._targets[-1])
         if not all_of_them:
+            while self._targets and not _distinct(found[-1].costs, self._targets[-1]):
+                self._targets.pop()  # a beam's, and dominated
             self._targets += [one.costs for one in reversed(found)]
             return []
         if found:
