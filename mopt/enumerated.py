@@ -68,9 +68,9 @@ class ListingMethod:
     def __init__(
         self, task: Task, view: WholeView, deadline: float, other: Method, statistics: Statistics
     ) -> None:
-        self._task, self._view, self._deadline, self._statistics = task, view, deadline, statistics
+        self._task, self._view, self._statistics = task, view, statistics
         self._other, self._swept = other, False
-        self._boxes = Boxes(view.program)
+        self._boxes = Boxes(view.program, lambda: _check_time(deadline))
         self._ends: tuple[Candidate, Candidate] | None = None
 
     def outline(self) -> Outline:
@@ -106,7 +106,6 @@ class ListingMethod:
         search = Search(self._boxes, self._costs(last), self._costs(self._ends[1]))
         patience = 1
         while not search.over:
-            _check_time(self._deadline)
             try:
                 with self._statistics.listing():
                     found = search.step()

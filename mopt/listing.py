@@ -11,6 +11,7 @@ search finds. Exact as the rows are whole; costs that differ by less than 1e-12 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,15 +23,21 @@ from mopt.whole import Floats, Ints, Pair, WholeProgram
 
 # Rounding of sums of costs, relative; what is told apart; what pruning leaves for rounding.
 _EQUAL, _SLACK = 1e-12, 1e-11
-# Deviations that a box is listed with at once, before it is split, and at most.
-_FEW, _MOST = 200_000, 4_000_000
+# Deviations that a box is listed with at once, before it is split.
+_FEW = 200_000
+# And at most, in programs with one row and with several, whose partial solutions are compared at greater cost.
+_MOST, _MOST_ROWS = 16_000_000, 1_000_000
 _BEAM = 3_000
 # More partial solutions than this are compared with each other, and again once they are so many times as many.
-_COMPARED, _GROWN = 500, 2.0
+_COMPARED, _GROWN = 500, 3.0
+# More than this are compared roughly with each new item, in a grid of so many cells each.
+_ROUGHLY, _CELLS = 2_000, 8
 # Rows are compared with each other if this many share what they do in all rows of the program but one, on average.
 _SHARED = 8
 # How much an item's cost counts in the order of items, beside its reduced cost.
 _COARSE = 0.1
+# Partial solutions are bounded in the box's direction, along both axes, and in this direction between and its mirror.
+_TILT = 0.7
 _MANY = 2**40
 
 
@@ -46,10 +53,18 @@ class Listed(NamedTuple):
 
 
 class Boxes:
-    """A whole program, box by box."""
+    """A whole program, box by box.
 
-    def __init__(self, program: WholeProgram) -> None:
-        self.program = program
+    Parameters
+    ----------
+    program : WholeProgram
+    check_time : callable
+        Called now and then; what it raises ends the listing.
+    """
+
+    def __init__(self, program: WholeProgram, check_time: Callable[[], None] = lambda: None) -> None:
+        self.program, self._check_time = program, check_time
+        self._most = _MOST if len(program.weights) == 1 else _MOST_ROWS
         self._relaxation = Relaxation(program)
 
     @cached_property
@@ -69,7 +84,7 @@ class Boxes:
                 raise TooManyError
             least = min(one.costs[k] for one in some)
             box = (least, math.inf) if k == 0 else (math.inf, least)
-            ties = self._below(direction, box, most=_MOST)
+            ties = self._below(direction, box, most=self._most)
             best = min(one.costs[k] for one in ties)
             ties = [one for one in ties if one.costs[k] <= best * (1 + _EQUAL)]
             found.append(min(ties, key=lambda one: one.costs[1 - k]))
@@ -90,7 +105,7 @@ class Boxes:
             some = self._after(a, self._below(box, box, beam=_BEAM))
         if better := [one for one in some if any(x < y * (1 - _EQUAL) for x, y in zip(one.costs, b, strict=True))]:
             return better, False
-        return self._after(a, self._below(box, box, most=_MOST)), True
+        return self._after(a, self._below(box, box, most=self._most)), True
 
     @staticmethod
     def _after(a: Pair, some: list[Listed]) -> list[Listed]:
@@ -106,12 +121,14 @@ class Boxes:
         TooManyError
             If more than `most` deviations are to be listed.
         """
+        self._check_time()
         found = self._relaxation.multipliers(towards)
         if found is None:
             raise TooManyError
         listing = _Listing(self.program, *found, box)
         listed = 0
         for k in range(len(listing.items)):
+            self._check_time()
             least, largest = listing.range_of(k)
             times = np.maximum(largest - least + 1, 0)
             listed += int(times.sum())
@@ -208,12 +225,16 @@ class _Listing:
         self._costs = np.tile(base @ program.costs, (some, 1))
         self._steps: list[tuple[int, int, Ints, Ints]] = []
         self._surrogate = y / y.max() if y.any() else y
+        directions = [axis for axis, side in zip(np.eye(2), box, strict=True) if math.isfinite(side)]
+        if weights.all():
+            directions += [weights * (_TILT, 1 / _TILT), weights / (_TILT, 1 / _TILT)]
+        self._directions = np.reshape(directions, (-1, 2))
         self._look_ahead()
 
     def _look_ahead(self) -> None:
-        """After each item, of those that are left: what they can add to a row, and bounds on either cost.
+        """After each item, of those that are left: what they can add to a row, and bounds on costs in all directions.
 
-        Either cost is at least rate·(what one surrogate row misses) + refund: a bound by a Lagrangean multiplier.
+        A cost is at least rate·(what one surrogate row misses) + refund: a bound by a Lagrangean multiplier.
         """
         program, last = self._program, self._last
         left = np.append(self.items, last)
@@ -225,7 +246,7 @@ class _Listing:
         self._can_take = np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
         surrogate = (self._surrogate @ program.weights)[left] * signs
         self._surrogate_step = surrogate
-        costs = program.costs[left] * signs[:, None]
+        costs = program.costs[left] @ self._directions.T * signs[:, None]
         up = (signs > 0) & (surrogate > 0)
         rates = np.where(up[:, None], costs / np.where(up, surrogate, 1.0)[:, None], math.inf)
         rate = np.minimum.accumulate(rates[::-1], axis=0)[::-1]
@@ -245,17 +266,16 @@ class _Listing:
             largest = np.minimum(largest, np.floor(room).astype(np.int64))
         least = np.zeros_like(largest)
         missing = self._surrogate @ program.demands - self._covered @ self._surrogate
-        for q in (0, 1):
-            if math.isinf(self._box[q]):
-                continue
-            # Either cost, with the rest of the demand at the best rate of what is left, must stay in the box.
-            rate = self._rate[k + 1, q]
-            room = self._box[q] * (1 + _SLACK) - self._refund[k + 1, q] - rate * missing - self._costs[:, q]
-            slope = sign * program.costs[i, q] - rate * self._surrogate_step[k]
-            if slope > _EQUAL * program.costs[i, q]:
+        corner = np.where(np.isfinite(self._box), self._box, 0.0)
+        for direction, rate, refund in zip(self._directions, self._rate[k + 1], self._refund[k + 1], strict=True):
+            # The cost, with the rest of the demand at the best rate of what is left, must stay in the box.
+            room = direction @ corner * (1 + _SLACK) - refund - rate * missing - self._costs @ direction
+            cost = direction @ program.costs[i]
+            slope = sign * cost - rate * self._surrogate_step[k]
+            if slope > _EQUAL * cost:
                 allowed = np.floor(np.clip(room / slope + 1e-9, -1, _MANY)).astype(np.int64)
                 largest = np.minimum(largest, allowed)
-            elif slope < -_EQUAL * program.costs[i, q]:
+            elif slope < -_EQUAL * cost:
                 needed = np.ceil(np.clip(room / slope - 1e-9, 0, _MANY)).astype(np.int64)
                 least = np.maximum(least, needed)
         for row in np.flatnonzero(program.weights[:, i]):
@@ -273,21 +293,28 @@ class _Listing:
         sign = -1 if self._full[i] else 1
         parent = np.repeat(np.arange(len(times)), times)
         deviation = np.arange(len(parent)) - np.repeat(np.cumsum(times) - times - least, times)
-        spent = self._spent[parent] + self._size[i] * deviation
-        covered = self._covered[parent] + sign * deviation[:, None] * program.weights[:, i]
-        costs = self._costs[parent] + sign * deviation[:, None] * program.costs[i]
-        keep: npt.NDArray[np.intp] | None = None
-        if beam and len(spent) > beam:
-            keep = np.argpartition(spent, beam)[:beam]
-        elif len(spent) > max(_COMPARED, _GROWN * self._compared):
-            # More than the demand and all that can still be taken away counts for nothing.
-            keep = _undominated(costs, np.minimum(covered, program.demands + self._can_take[:, k + 1]))
-            self._compared = len(spent if keep is None else keep)
-        if keep is not None:
-            parent, deviation, spent = parent[keep], deviation[keep], spent[keep]
-            covered, costs = covered[keep], costs[keep]
-        self._spent, self._covered, self._costs = spent, covered, costs
+        self._spent = self._spent[parent] + self._size[i] * deviation
+        self._covered = self._covered[parent] + sign * deviation[:, None] * program.weights[:, i]
+        self._costs = self._costs[parent] + sign * deviation[:, None] * program.costs[i]
         self._steps.append((i, sign, parent, deviation))
+        if beam:
+            if len(parent) > beam:
+                self._keep(np.argpartition(self._spent, beam)[:beam])
+            return
+        # More than the demand and all that can still be taken away counts for nothing.
+        enough = program.demands + self._can_take[:, k + 1]
+        if len(self._spent) > _ROUGHLY:
+            self._keep(_roughly_undominated(self._costs, np.minimum(self._covered, enough)))
+        if len(self._spent) > max(_COMPARED, _GROWN * self._compared):
+            self._keep(_undominated(self._costs, np.minimum(self._covered, enough)))
+            self._compared = len(self._spent)
+
+    def _keep(self, kept: npt.NDArray[np.intp] | None) -> None:
+        """Go on with some of the partial solutions; None: with all."""
+        if kept is not None:
+            i, sign, parent, deviation = self._steps[-1]
+            self._steps[-1] = (i, sign, parent[kept], deviation[kept])
+            self._spent, self._covered, self._costs = self._spent[kept], self._covered[kept], self._costs[kept]
 
     def solutions(self) -> list[Listed]:
         """The solutions, with as many of the last item as are missing, the nondominated of them."""
@@ -316,6 +343,26 @@ class _Listing:
             made[:, i] += sign * deviation[where]
             where = parent[where]
         return [Listed((float(c), float(d)), n) for (c, d), n in zip(costs[at], made, strict=True)]
+
+
+def _roughly_undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp] | None:
+    """Indices of all rows but those with lower costs in another cell of a grid, both, and no less covered there.
+
+    None if more than one column differs.
+    """
+    varied = np.flatnonzero((covered != covered[0]).any(axis=0))
+    if len(varied) != 1:
+        return None
+    amount = covered[:, varied[0]]
+    side = math.isqrt(_CELLS * len(costs))
+    low, high = costs.min(axis=0), costs.max(axis=0)
+    cells = ((costs - low) * ((side - 1) / np.where(high > low, high - low, 1.0))).astype(np.int64)
+    # Shifted by a cell, so that the largest amount up to a row's place is of lower costs.
+    most = np.full((side + 1, side + 1), np.iinfo(np.int64).min)
+    np.maximum.at(most, (cells[:, 0] + 1, cells[:, 1] + 1), amount)
+    np.maximum.accumulate(most, axis=0, out=most)
+    np.maximum.accumulate(most, axis=1, out=most)
+    return np.flatnonzero(most[cells[:, 0], cells[:, 1]] < amount)
 
 
 def _undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ def problem(items: list[tuple[int, int, int, int]], demand: int) -> WholeProgram
     return WholeProgram(weights[None, :], np.column_stack([first, second]).astype(float), limits, np.array([demand]))
 
 
-def points(made: WholeProgram) -> list[Listed]:
+def points(made: WholeProgram, check_time: Callable[[], None] = lambda: None) -> list[Listed]:
     """The whole front."""
-    boxes = Boxes(made)
+    boxes = Boxes(made, check_time)
     found = [boxes.ends[0]]
     search = Search(boxes, found[0].costs, boxes.ends[1].costs)
     while not search.over:
@@ -75,8 +76,51 @@ def test_small_lists_and_beams_find_the_same(items: list[tuple[int, int, int, in
         patch.setattr(listing, "_FEW", 4)
         patch.setattr(listing, "_BEAM", 2)
         patch.setattr(listing, "_COMPARED", 3)
+        patch.setattr(listing, "_ROUGHLY", 0)
         found = [cover.costs for cover in points(problem(items, demand))]
     assert found == by_hand(items, demand)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(ITEM, min_size=3, max_size=5), st.floats(0.3, 0.9), st.integers(0, 2**32 - 1))
+def test_targets_that_are_dominated_do_no_harm(
+    items: list[tuple[int, int, int, int]], share: float, seed: int
+) -> None:
+    demand = max(1, round(share * sum(i[0] * i[3] for i in items)))
+    made = problem(items, demand)
+    if not made.feasible:
+        return
+    some = np.random.default_rng(seed).integers(0, made.limits + 1, (40, len(made.limits)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "_FEW", 0)
+        patch.setattr(listing, "_BEAM", 2)
+        boxes = Boxes(made)
+        (start, _), (end, _) = boxes.ends
+        search = Search(boxes, start, end)
+        for first, second in sorted((some[some @ made.weights[0] >= demand] @ made.costs).tolist(), reverse=True):
+            if start[0] < first <= end[0] and end[1] <= second < start[1]:
+                search._targets.append((first, second))
+        found = [start]
+        while not search.over:
+            found += [cover.costs for cover in search.step()]
+    assert found == by_hand(items, demand)
+
+
+def test_a_time_limit_ends_a_long_list() -> None:
+    class Over(Exception):
+        pass
+
+    def check_time() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise Over
+
+    calls = 0
+    rng = np.random.default_rng(1)
+    items = np.column_stack([rng.integers(50, 99, (9, 3)), np.full(9, 5)]).tolist()
+    with pytest.raises(Over):
+        points(problem(items, 900), check_time)
 
 
 def model(seed: int, sense: Any) -> pyo.ConcreteModel:
@@ -194,7 +238,7 @@ def test_reserved_with_a_quota_and_a_budget() -> None:
 def test_rows_of_either_sign_against_all_choices(seed: int, compared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also rows that nothing can keep, such as 0 ≥ 1 once the variables that may move are few."""
     if compared:  # partial solutions with each other, after each item
-        for name, value in {"_COMPARED": 0, "_GROWN": 0.5, "_SHARED": 1}.items():
+        for name, value in {"_ROUGHLY": 0, "_COMPARED": 0, "_GROWN": 0.5, "_SHARED": 1}.items():
             monkeypatch.setattr(listing, name, value)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
@@ -243,3 +287,29 @@ def test_partial_solutions_that_others_beat(many: int, largest: int, columns: in
     left = [rows[k] for k in kept]
     assert len({str(row) for row in left}) == len(left)
     assert sorted(left) == sorted({str(a): a for a in rows if not any(beats(b, a) and b != a for b in rows)}.values())
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 200), st.integers(1, 40), st.integers(1, 2), st.integers(0, 2**32 - 1))
+def test_a_grid_drops_only_what_others_beat(many: int, largest: int, columns: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(0, largest, (many, 2)) * 0.7
+    covered = rng.integers(0, largest, (many, columns))
+    kept = listing._roughly_undominated(costs, covered)
+    if kept is None:
+        assert (covered != covered[0]).any(axis=0).sum() != 1
+        return
+    amount = covered[:, (covered != covered[0]).any(axis=0)][:, 0]
+    for k in set(range(many)) - set(kept.tolist()):
+        assert ((costs < costs[k]).all(axis=1) & (amount >= amount[k])).any()
+
+
+def test_a_grid_drops_most_of_what_others_beat() -> None:
+    rng = np.random.default_rng(1)
+    costs, covered = rng.random((5000, 2)), rng.integers(0, 1000, (5000, 1))
+    kept = listing._roughly_undominated(costs, covered)
+    left = listing._undominated(costs, covered)
+    assert kept is not None
+    assert left is not None
+    assert set(left) <= set(kept)
+    assert len(kept) - len(left) < 0.05 * (5000 - len(left))
