@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,12 +12,10 @@ from pyomo.common.errors import InfeasibleConstraintException, InvalidConstraint
 from pyomo.common.modeling import unique_component_name
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
+from mopt.collector import collector_paused
 from mopt.errors import Fault, InfeasibleError, InputError
 from mopt.linear_model import Form, LinearModel, Objective
 from mopt.ratio import Ratio
-
-# Pyomo's compiler pauses the garbage collector, which only one thread at a time may do.
-_COMPILING = threading.RLock()
 
 
 def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel, dict[int, int]]:
@@ -39,7 +36,7 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel,
     """
     parts = [_parts(objective, position) for position, objective in enumerate(objectives)]
     expressions = [expression for _, _, *forms in parts for expression in forms if expression is not None]
-    with _COMPILING, _only_these_objectives(model, expressions):
+    with collector_paused(), _only_these_objectives(model, expressions):
         try:
             info = LinearStandardFormCompiler().write(model, mixed_form=True)
         except InfeasibleConstraintException as error:

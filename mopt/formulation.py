@@ -7,11 +7,13 @@ works on is scaled: samples as shares of the demand, times as shares of the peri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyomo.environ as pyo
+from pyomo.core.expr import LinearExpression
 
+from mopt.collector import collector_paused
 from mopt.problem import Problem
 from mopt.ratio import Ratio
 from mopt.roofline import PiecewiseLinear
@@ -35,6 +37,7 @@ def build_model(problem: Problem) -> pyo.ConcreteModel:
     return formulated(problem)
 
 
+@collector_paused()
 def formulated(problem: Problem) -> pyo.ConcreteModel:
     """`build_model` without a look at whether there is a plan."""
     m = _with_units(problem)
@@ -220,9 +223,11 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
     def numbers(i: str) -> range:
         return range(1, problem.unit_limits[i] + 1)
 
-    m._counted = pyo.Expression(m._LAUNCHES, rule=lambda m, i, r, c: sum(n * m._chosen[i, r, c, n] for n in numbers(i)))
+    m._counted = pyo.Expression(
+        m._LAUNCHES, rule=lambda m, i, r, c: _dot(numbers(i), [m._chosen[i, r, c, n] for n in numbers(i)])
+    )
     m._any = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: sum(m._chosen[i, r, c, n] for c in choices[i, r] for n in numbers(i))
+        m.PAIRS, rule=lambda m, i, r: _total([m._chosen[i, r, c, n] for c in choices[i, r] for n in numbers(i)])
     )
     m.one_choice = pyo.Constraint(m.PAIRS, rule=lambda m, i, r: m._any[i, r] <= 1)
     m.count = pyo.Constraint(
@@ -256,20 +261,24 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
     m.elapsed = pyo.Expression(expr=T * m._span - problem.startup)
     m._paid = pyo.Var(m._CHOICES, bounds=(0, 1))
     by_pair: dict[Pair, list[tuple[str, str, int, int]]] = {}
-    for choice in m._CHOICES:
-        by_pair.setdefault(choice[:2], []).append(choice)
+    by_launch: dict[tuple[str, str, int], list[int]] = {}
+    for i, r, c, n in m._CHOICES:
+        by_pair.setdefault((i, r), []).append((i, r, c, n))
+        by_launch.setdefault((i, r, c), []).append(n)
     m._paid_if_chosen = pyo.Constraint(m._CHOICES, rule=lambda m, *choice: m._paid[choice] <= m._chosen[choice])
     m._paid_at_most = pyo.Constraint(
-        m.PAIRS, rule=lambda m, i, r: sum(m._paid[choice] for choice in by_pair[i, r]) <= m._span
+        m.PAIRS, rule=lambda m, i, r: _total([m._paid[choice] for choice in by_pair[i, r]]) <= m._span
     )
     m._paid_at_least = pyo.Constraint(
         m.PAIRS,
-        rule=lambda m, i, r: m._span - sum(m._paid[choice] for choice in by_pair[i, r]) <= 1 - m._any[i, r],
+        rule=lambda m, i, r: m._span - _total([m._paid[choice] for choice in by_pair[i, r]]) <= 1 - m._any[i, r],
     )
     overhead = {pair: problem.startup + service.overhead for pair, service in problem.services.items()}
     pieces = []
-    taus = {}
+    taus, paid = {}, {}
     for i, r, c in m._LAUNCHES:
+        counts = by_launch[i, r, c]
+        paid[i, r, c] = _dot(counts, [m._paid[i, r, c, n] for n in counts])
         taus[i, r, c] = PiecewiseLinear(problem.modes[i, r][c - 1].pieces).restricted(0, _room(problem, i, r, c))
         pieces += [(i, r, c, p) for p in range(len(taus[i, r, c].pieces))]
 
@@ -277,8 +286,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         slope, intercept = taus[i, r, c].pieces[p]
         room = _room(problem, i, r, c)
         full = overhead[i, r] + intercept + slope * room
-        paid = sum(n * m._paid[i, r, c, n] for _, _, q, n in by_pair[i, r] if q == c)
-        return paid >= full / T * m._counted[i, r, c] - slope * room / T * m._room[i, r, c]
+        return paid[i, r, c] >= full / T * m._counted[i, r, c] - slope * room / T * m._room[i, r, c]
 
     m.roof = pyo.Constraint(pieces, rule=rule)
     m.launches = pyo.Expression(
@@ -288,13 +296,22 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         ),
     )
     m._billed = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: T * sum(n * m._paid[i, r, c, n] for _, _, c, n in by_pair[i, r])
+        m.PAIRS, rule=lambda m, i, r: T * _dot([n for *_, n in by_pair[i, r]], [m._paid[one] for one in by_pair[i, r]])
     )
     m.busy = pyo.Expression(
         m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - overhead[i, r] * m.dedicated[i, r]
     )
     serves = problem.serves
     m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m._billed[i, r] for r in serves[i]))
+
+
+def _dot(coefficients: Iterable[float], variables: list[Any]) -> LinearExpression:
+    """Σ a·x, made at once: a sum that grows term by term takes several times as long."""
+    return LinearExpression(linear_coefs=list(coefficients), linear_vars=variables)
+
+
+def _total(variables: list[Any]) -> LinearExpression:
+    return _dot([1] * len(variables), variables)
 
 
 _BILLING: dict[str, Callable[[pyo.ConcreteModel, Problem], None]] = {

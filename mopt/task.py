@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mopt.collector import collector_paused
 from mopt.compile import compile_model
 from mopt.enumeration import MOST_CHOICES, choices, nondominated_choices
 from mopt.errors import Fault, InfeasibleError, InputError, SolverError
@@ -187,6 +188,7 @@ class _ProblemCheck:
         return None if worth is None else Candidate(x, (worth.cost, worth.rented / self._work))
 
 
+@collector_paused()
 def _of_problem(problem: Problem) -> Task:
     smaller, _ = reduced(problem)
     most = None
