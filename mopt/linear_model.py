@@ -95,6 +95,14 @@ class LinearModel:
             else np.zeros(len(self.row_lower))
         )
 
+    @cached_property
+    def _bounds(self) -> tuple[tuple[Vector, int, Vector], ...]:
+        """Both bounds of the rows, their signs, and their sizes with the rows' largest coefficients."""
+        return tuple(
+            (bound, sign, self._largest + np.where(np.isfinite(bound), abs(bound), 0.0))
+            for bound, sign in ((self.row_lower, 1), (self.row_upper, -1))
+        )
+
     def violations(self, x: Vector, tolerance: float = 1e-9) -> list[str]:
         """Names of the rows and variables whose bounds x misses, in exact arithmetic.
 
@@ -103,11 +111,9 @@ class LinearModel:
         """
         outside = np.maximum(self.lower - x, x - self.upper) > tolerance * np.maximum(1.0, abs(x))
         missed = [self.names[j] for j in np.flatnonzero(outside)]
-        activity, size = self.matrix @ x, self._sizes @ abs(x) + self._largest
-        for bound, sign in ((self.row_lower, 1), (self.row_upper, -1)):
-            finite = np.isfinite(bound)
-            scale = size + np.where(finite, abs(bound), 0.0)
-            excess = np.where(finite, sign * (np.where(finite, bound, 0.0) - activity), -np.inf)
+        activity, size = self.matrix @ x, self._sizes @ abs(x)
+        for bound, sign, own in self._bounds:
+            scale, excess = size + own, sign * (bound - activity)
             # Floating-point sums settle all rows but those that are within their own rounding of the tolerance.
             missed += [
                 self.row_names[i]

@@ -4,6 +4,7 @@ import instances
 import pytest
 
 import mopt
+from mopt.compile import compile_model
 from mopt.formulation import build_model
 from mopt.task import task_of
 
@@ -45,14 +46,19 @@ def test_set_partitioning(measure, name):
     measure(lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2)))
 
 
-@pytest.mark.parametrize("billing", ["reserved", "per_use"])
-def test_model_and_compile(benchmark, billing):
+@pytest.mark.parametrize("billing", ["reserved", "per_use", "elapsed"])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_model_and_compile(benchmark, billing, reduced):
     catalog = mopt.load_catalog(spot=True)
     workload = mopt.load_workload("resnet50-train")
 
     def build():  # a new problem each time, as what it works out is kept
-        problem = mopt.Problem(catalog, workload, samples=2048, time_limit=1.0, billing=billing)
-        return build_model(problem), task_of(problem, None)
+        limits = {"max_types": 3, "max_launches": 2} if billing == "elapsed" else {}
+        problem = mopt.Problem(catalog, workload, samples=2048, time_limit=1.0, billing=billing, **limits)
+        if reduced:  # as fronts do it
+            return task_of(problem, None)
+        model = build_model(problem)
+        return compile_model(model, (model.cost, model.utilization))
 
     benchmark.extra_info["offers"] = len(catalog)
     benchmark.pedantic(build, rounds=3, warmup_rounds=1)
