@@ -229,6 +229,7 @@ class _Listing:
         if weights.all():
             directions += [weights * (_TILT, 1 / _TILT), weights / (_TILT, 1 / _TILT)]
         self._directions = np.reshape(directions, (-1, 2))
+        self._corners = self._directions @ np.where(np.isfinite(box), box, 0.0) * (1 + _SLACK)
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -266,10 +267,10 @@ class _Listing:
             largest = np.minimum(largest, np.floor(room).astype(np.int64))
         least = np.zeros_like(largest)
         missing = self._surrogate @ program.demands - self._covered @ self._surrogate
-        corner = np.where(np.isfinite(self._box), self._box, 0.0)
-        for direction, rate, refund in zip(self._directions, self._rate[k + 1], self._refund[k + 1], strict=True):
+        bounds = zip(self._directions, self._corners, self._rate[k + 1], self._refund[k + 1], strict=True)
+        for direction, corner, rate, refund in bounds:
             # The cost, with the rest of the demand at the best rate of what is left, must stay in the box.
-            room = direction @ corner * (1 + _SLACK) - refund - rate * missing - self._costs @ direction
+            room = corner - refund - rate * missing - self._costs @ direction
             cost = direction @ program.costs[i]
             slope = sign * cost - rate * self._surrogate_step[k]
             if slope > _EQUAL * cost:
@@ -345,12 +346,17 @@ class _Listing:
         return [Listed((float(c), float(d)), n) for (c, d), n in zip(costs[at], made, strict=True)]
 
 
+def _varied(covered: Ints) -> npt.NDArray[np.intp]:
+    """Columns in which rows differ."""
+    return np.flatnonzero((covered != covered[0]).any(axis=0))
+
+
 def _roughly_undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp] | None:
     """Indices of all rows but those with lower costs in another cell of a grid, both, and no less covered there.
 
     None if more than one column differs.
     """
-    varied = np.flatnonzero((covered != covered[0]).any(axis=0))
+    varied = _varied(covered)
     if len(varied) != 1:
         return None
     amount = covered[:, varied[0]]
@@ -374,7 +380,7 @@ def _undominated(costs: Floats, covered: Ints) -> npt.NDArray[np.intp] | None:
     a block beat those of its right half that have no less second cost and no more covered; all blocks of a size at once.
     """
     group = np.zeros(len(costs), dtype=np.int64)
-    varied = np.flatnonzero((covered != covered[0]).any(axis=0))
+    varied = _varied(covered)
     amount = covered[:, varied[0] if len(varied) else 0]
     for column in varied[1:]:
         values, place = np.unique(covered[:, column], return_inverse=True)
