@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 from mopt.errors import InfeasibleError, SolverError
-from mopt.listing import Boxes, Listed, Search, TooManyError
+from mopt.listing import Boxes, Listed
 from mopt.outline import Method, Outline, Pair, Piece, Wanted
+from mopt.parts import Part
 from mopt.point import Proof
 from mopt.segments import Place
-from mopt.session import Candidate, Statistics, StoppedError
+from mopt.session import Candidate, Statistics, check_time
 from mopt.task import Task
+from mopt.team import Team
 from mopt.whole import WholeView
 
 
@@ -30,7 +32,7 @@ class Enumeration:
         """Look at all choices."""
         assert self._task.enumerate is not None
         with self._statistics.listing():
-            found, self._count = self._task.enumerate(lambda: _check_time(self._deadline))
+            found, self._count = self._task.enumerate(lambda: check_time(self._deadline))
         if not found:
             raise InfeasibleError(*self._task.why_infeasible())
         points: list[Candidate] = []
@@ -66,12 +68,20 @@ class ListingMethod:
     """
 
     def __init__(
-        self, task: Task, view: WholeView, deadline: float, other: Method, statistics: Statistics
+        self,
+        task: Task,
+        view: WholeView,
+        deadline: float,
+        other: Method,
+        statistics: Statistics,
+        workers: int | Any = 1,
     ) -> None:
-        self._task, self._view, self._statistics = task, view, statistics
-        self._other, self._swept = other, False
-        self._boxes = Boxes(view.program, lambda: _check_time(deadline))
-        self._ends: tuple[Candidate, Candidate] | None = None
+        self._task, self._view, self._deadline, self._statistics = task, view, deadline, statistics
+        self._other, self._swept, self._patience = other, False, 1
+        self._workers = workers
+        self._proof = Proof("enumeration", None, 0.0, {}, "no choice that costs less is as good")
+        self._ends: tuple[Listed, Listed] | None = None
+        self._last: Candidate | None = None
 
     def outline(self) -> Outline:
         """Find both ends.
@@ -84,9 +94,8 @@ class ListingMethod:
         if not self._view.program.feasible:
             raise InfeasibleError(*self._task.why_infeasible())
         with self._statistics.listing():
-            ends = self._boxes.ends
-        start, end = (self._candidate(listed) for listed in ends)
-        self._ends = start, end
+            self._ends = Boxes(self._view.program, lambda: check_time(self._deadline)).ends
+        start, end = map(self._candidate, self._ends)
         return Outline(
             "enumeration by reduced costs",
             "whole variables and few rows",
@@ -99,31 +108,31 @@ class ListingMethod:
     def pieces(self, last: Candidate | None, place: Place | None) -> Iterator[Piece]:
         """All nondominated choices."""
         assert self._ends is not None
-        proof = Proof("enumeration", None, 0.0, {}, "no choice that costs less is as good")
+        start, end = self._ends
         if last is None:
-            last = self._ends[0]
-            yield Piece(last, None, proof)
-        search = Search(self._boxes, self._costs(last), self._costs(self._ends[1]))
-        patience = 1
-        while not search.over:
-            try:
-                with self._statistics.listing():
-                    found = search.step()
-            except TooManyError:
-                for piece in itertools.islice(self._solved(last), patience):
-                    assert piece.candidate is not None
-                    last = piece.candidate
-                    search.move(self._costs(last))
-                    yield piece
-                patience *= 2  # where listing fails again and again, it is tried less often
-                continue
-            patience = 1 if found else patience
-            for listed in found:
-                last = self._candidate(listed)
-                yield Piece(last, None, proof)
+            yield self._piece(start)
+        else:
+            self._last = last
+        part = Part.of_front(start.costs if last is None else self._costs(last), end)
+        with Team(self._view.program, self._workers, self._deadline, self._statistics) as team:
+            team.offer([part])
+            yield from self._pieces(part, team)
 
-    def _solved(self, last: Candidate) -> Iterator[Piece]:
-        """The next points, found by the other method."""
+    def _pieces(self, part: Part, team: Team) -> Iterator[Piece]:
+        """All nondominated choices of a part, and of what it is split into."""
+        for listed in team.work(part):
+            self._patience = 1
+            yield self._piece(listed)
+        while part.failed:
+            yield from self._solved(part)
+            for listed in team.work_here(part):
+                self._patience = 1
+                yield self._piece(listed)
+        for smaller in part.parts:
+            yield from self._pieces(smaller, team)
+
+    def _solved(self, part: Part) -> Iterator[Piece]:
+        """The next points of a part, found by the other method."""
         changed = None
         if not self._swept:
             swept, self._swept = self._other.outline(), True
@@ -132,8 +141,20 @@ class ListingMethod:
                 method=f"enumeration by reduced costs, {swept.method}",
                 reason=f"whole variables and few rows, where choices are few; {swept.reason}",
             )
-        for piece in self._other.pieces(last, None):
+        for piece in itertools.islice(self._other.pieces(self._last, None), self._patience):
+            assert piece.candidate is not None
+            part.search.move(self._costs(piece.candidate))
+            if part.search.last[0] > part.end.costs[0]:  # at a resolution, it may go past the end
+                part.search.move(part.end.costs)
+                yield dataclasses.replace(self._piece(part.end), outline=changed)
+                break
+            self._last = piece.candidate
             yield dataclasses.replace(piece, outline=changed)
+        self._patience *= 2  # where listing fails again and again, it is tried less often
+
+    def _piece(self, listed: Listed) -> Piece:
+        self._last = self._candidate(listed)
+        return Piece(self._last, None, self._proof)
 
     def _costs(self, candidate: Candidate) -> tuple[float, float]:
         first, second = (form.at(candidate.x) for form in self._task.forms)
@@ -144,11 +165,6 @@ class ListingMethod:
         if candidate is None:
             raise SolverError("a choice that was listed breaks a constraint of the model")
         return candidate
-
-
-def _check_time(deadline: float) -> None:
-    if time.perf_counter() > deadline:
-        raise StoppedError
 
 
 def _thinned(points: list[Candidate], steps: Pair) -> list[Candidate]:

@@ -25,6 +25,7 @@ from mopt.segments import Place
 from mopt.session import Answer, Candidate, CrashedError, Session, Statistics, StoppedError
 from mopt.sweep import Contradiction
 from mopt.task import Task, task_of
+from mopt.team import helpers
 
 RESTARTS = 3
 
@@ -96,6 +97,8 @@ def solve_epsilon_front(
         start = load_front(resume)
     if start is not None and start.complete:
         return start
+    if method == "auto" and not solver_options and wanted == (None, None):
+        helpers(workers)  # which start while the model is made
     task = task_of(target, objectives)
     run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint, workers, method, solver_options)
     with Progress(progress) as bar:

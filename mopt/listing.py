@@ -11,7 +11,7 @@ search finds. Exact as the rows are whole; costs that differ by less than 1e-12 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -107,9 +107,22 @@ class Boxes:
             return better, False
         return self._after(a, self._below(box, box, most=self._most)), True
 
+    def nondominated(self, costs: Pair) -> Listed:
+        """A nondominated solution no worse than a known one of these costs.
+
+        Raises
+        ------
+        TooManyError
+            If there is too much to list.
+        """
+        some = self._below(costs, costs, most=_FEW)
+        if not some:  # numerically
+            raise TooManyError
+        return some[-1]
+
     @staticmethod
     def _after(a: Pair, some: list[Listed]) -> list[Listed]:
-        return [one for one in some if _distinct(a, one.costs)]
+        return [one for one in some if distinct(a, one.costs)]
 
     def _below(self, towards: Pair, box: Pair, *, most: int = 0, beam: int = 0) -> list[Listed]:
         """The nondominated among all solutions in a box (among some, with a beam), first cost rising.
@@ -139,39 +152,49 @@ class Boxes:
 
 
 class Search:
-    """The front from left to right, box by box.
+    """The front from left to right, box by box: where it stands.
 
     Parameters
     ----------
-    boxes : Boxes
-        Of a feasible program.
     last, end : pair of float
         Costs of nondominated solutions: what comes after the last, up to the end, is searched.
+    between : sequence of pair of float
+        Costs of solutions between them that no other of them dominates, the first cost rising.
     """
 
-    def __init__(self, boxes: Boxes, last: Pair, end: Pair) -> None:
-        self._boxes, self._last = boxes, last
+    def __init__(self, last: Pair, end: Pair, between: Sequence[Pair] = ()) -> None:
+        self.last = last
         # Solutions that are right of the last; those that a beam found may turn out to be dominated.
-        self._targets = [end]
+        self._targets = [end, *reversed(between)]
 
     @property
     def over(self) -> bool:
         """Whether the last point is the end."""
-        while self._targets and not _distinct(self._last, self._targets[-1]):
+        while self._targets and not distinct(self.last, self._targets[-1]):
             self._targets.pop()
         return not self._targets
 
-    def step(self) -> list[Listed]:
+    @property
+    def between(self) -> list[Pair]:
+        """Costs of solutions between the last point and the end, the first cost rising."""
+        return self._targets[:0:-1]
+
+    def step(self, boxes: Boxes) -> list[Listed]:
         """The nondominated solutions of the next box; none if it was split.
+
+        Parameters
+        ----------
+        boxes : Boxes
+            Of a feasible program.
 
         Raises
         ------
         TooManyError
             If the box has too many to list; `move` past a point found otherwise, then.
         """
-        found, all_of_them = self._boxes.inside(self._last, self._targets[-1])
+        found, all_of_them = boxes.inside(self.last, self._targets[-1])
         if not all_of_them:
-            while self._targets and not _distinct(found[-1].costs, self._targets[-1]):
+            while self._targets and not distinct(found[-1].costs, self._targets[-1]):
                 self._targets.pop()  # a beam's, and dominated
             self._targets += [one.costs for one in reversed(found)]
             return []
@@ -181,10 +204,10 @@ class Search:
 
     def move(self, last: Pair) -> None:
         """Go on after a nondominated point."""
-        self._last = last
+        self.last = last
 
 
-def _distinct(a: Pair, b: Pair) -> bool:
+def distinct(a: Pair, b: Pair) -> bool:
     """Whether b is to the right of and below a, by more than rounding."""
     return b[0] > a[0] * (1 + _EQUAL) and b[1] < a[1] * (1 - _EQUAL)
 

@@ -76,7 +76,7 @@ def choose(
             session, other = choose(
                 task, wanted, solver, workers, method="solver", deadline=deadline, statistics=statistics
             )
-            return session, ListingMethod(task, view, deadline, other, statistics)
+            return session, ListingMethod(task, view, deadline, other, statistics, workers)
     steps = tuple(lattice_step(form, task.model, with_constant=task.fractional) for form in task.forms)
     if task.fractional:
         session = _session(task, _scale_of(task.forms, steps), solver, options, deadline, statistics)

@@ -38,6 +38,12 @@ class StoppedError(Exception):
     """The time that was given is over; caught by the driver, which returns what it has."""
 
 
+def check_time(deadline: float) -> None:
+    """Raises StoppedError after a deadline, as `time.perf_counter` tells it."""
+    if time.perf_counter() > deadline:
+        raise StoppedError
+
+
 class CrashedError(Exception):
     """The solver itself broke down."""
 

@@ -30,9 +30,9 @@ def points(made: WholeProgram, check_time: Callable[[], None] = lambda: None) ->
     """The whole front."""
     boxes = Boxes(made, check_time)
     found = [boxes.ends[0]]
-    search = Search(boxes, found[0].costs, boxes.ends[1].costs)
+    search = Search(found[0].costs, boxes.ends[1].costs)
     while not search.over:
-        found += search.step()
+        found += search.step(boxes)
     return found
 
 
@@ -96,13 +96,13 @@ def test_targets_that_are_dominated_do_no_harm(
         patch.setattr(listing, "_BEAM", 2)
         boxes = Boxes(made)
         (start, _), (end, _) = boxes.ends
-        search = Search(boxes, start, end)
+        search = Search(start, end)
         for first, second in sorted((some[some @ made.weights[0] >= demand] @ made.costs).tolist(), reverse=True):
             if start[0] < first <= end[0] and end[1] <= second < start[1]:
                 search._targets.append((first, second))
         found = [start]
         while not search.over:
-            found += [cover.costs for cover in search.step()]
+            found += [cover.costs for cover in search.step(boxes)]
     assert found == by_hand(items, demand)
 
 

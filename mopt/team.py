@@ -1,0 +1,155 @@
+"""One front by several processes: this one searches it part by part, others take the parts that are still to do.
+
+What is found doesn't depend on who finds it. Helpers may fail or be lost at any time: their parts are done here then.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from functools import partial
+from threading import Condition
+from types import TracebackType
+from typing import Any
+
+from mopt.listing import Listed
+from mopt.parts import Part
+from mopt.session import Statistics, check_time
+from mopt.whole import WholeProgram
+
+# Seconds after which helpers that have nothing to do end.
+_IDLE = 60
+# Seconds between looks at the clock while waiting for a helper.
+_PATIENCE = 0.2
+
+
+def helpers(workers: int | Any) -> Executor | None:
+    """Processes that help this one, being started; None if there are to be none, or can be none.
+
+    They need no main module that can be imported, and stay for a while: the next front finds them ready.
+    """
+    if not isinstance(workers, int) or workers == 1 or multiprocessing.current_process().daemon:
+        return None
+    from loky import get_reusable_executor
+
+    executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
+    executor.submit(_nothing)
+    return executor
+
+
+def _nothing() -> None:
+    """What starts the helpers: to find this function, they import what they need."""
+
+
+class Team:
+    """This process and its helpers.
+
+    Parameters
+    ----------
+    program : WholeProgram
+        A feasible one.
+    workers : int or object
+        Processes, this one included; anything else stands for this one.
+    deadline : float
+        When to stop, as `time.perf_counter` tells it.
+    statistics : Statistics
+        Where to count the work, helpers' included.
+    """
+
+    def __init__(self, program: WholeProgram, workers: int | Any, deadline: float, statistics: Statistics) -> None:
+        self._program = program
+        self._executor: Any = helpers(workers)
+        self._idle = 0 if self._executor is None else workers - 1
+        self._deadline, self._statistics = deadline, statistics
+        self._changed = Condition()
+        self._waiting: list[Part] = []
+        self._out: dict[Part, Future[tuple[Part, float]]] = {}
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._idle, self._waiting = 0, []
+            left = [future for future in self._out.values() if not future.cancel()]
+        if left:
+            self._executor.shutdown(wait=False, kill_workers=True)
+
+    def offer(self, parts: list[Part]) -> None:
+        """Parts to do, before those that wait."""
+        with self._changed:
+            self._waiting[:0] = parts
+            self._hand_out()
+
+    def work(self, part: Part) -> Iterator[Listed]:
+        """What is found in a part, by whoever searches it. While a helper does, other parts are searched here."""
+        while True:
+            with self._changed:
+                if part not in self._waiting and part not in self._out:
+                    break
+                if not self._waiting:
+                    self._changed.wait(_PATIENCE)
+                    check_time(self._deadline)
+                    continue
+                mine = part if part in self._waiting else self._waiting[0]
+                self._waiting.remove(mine)
+            if mine is part:
+                yield from self.work_here(part)
+                return
+            for _ in self.work_here(mine):
+                pass
+        yield from part.found
+
+    def work_here(self, part: Part) -> Iterator[Listed]:
+        """Search a part in this process."""
+        found = part.work(self._program, partial(check_time, self._deadline))
+        while True:
+            with self._statistics.listing():
+                listed = next(found, None)
+            if listed is None:
+                break
+            yield listed
+        self.offer(part.parts)
+
+    def _hand_out(self) -> None:
+        """The widest parts that wait go to helpers that are idle."""
+        while self._idle and self._waiting:
+            part = max(self._waiting, key=lambda waiting: waiting.width)
+            seconds = self._deadline - time.perf_counter()
+            try:
+                future = self._executor.submit(_searched, self._program, part, time.time() + seconds)
+            except Exception:  # shut down or broken, whatever the executor calls it
+                self._idle = 0
+                return
+            self._waiting.remove(part)
+            self._idle -= 1
+            self._out[part] = future
+            future.add_done_callback(partial(self._take_back, part))
+
+    def _take_back(self, part: Part, future: Future[tuple[Part, float]]) -> None:
+        """A part that a helper is done with, or failed to do."""
+        with self._changed:
+            del self._out[part]
+            if future.cancelled() or future.exception() is not None:
+                self._waiting.insert(0, part)
+            else:
+                done, seconds = future.result()
+                part.search, part.found, part.parts, part.failed = done.search, done.found, done.parts, done.failed
+                self._statistics.listing_seconds += seconds
+                self._idle += 1
+                self.offer(part.parts)
+            self._changed.notify_all()
+
+
+def _searched(program: WholeProgram, part: Part, until: float) -> tuple[Part, float]:
+    """A part, searched, and the seconds that this took."""
+    began = time.perf_counter()
+    deadline = began + until - time.time() if math.isfinite(until) else math.inf
+    for _ in part.work(program, partial(check_time, deadline)):
+        pass
+    return part, time.perf_counter() - began
