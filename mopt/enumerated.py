@@ -15,6 +15,7 @@ from mopt.parts import Part
 from mopt.point import Proof
 from mopt.segments import Place
 from mopt.session import Candidate, Statistics, check_time
+from mopt.sifting import sifting
 from mopt.task import Task
 from mopt.team import Team
 from mopt.whole import WholeView
@@ -23,8 +24,11 @@ from mopt.whole import WholeView
 class Enumeration:
     """Every choice of units, each with its best times: exact without the solver."""
 
-    def __init__(self, task: Task, wanted: Wanted, deadline: float, statistics: Statistics) -> None:
-        self._task, self._wanted, self._deadline, self._statistics = task, wanted, deadline, statistics
+    def __init__(
+        self, task: Task, wanted: Wanted, deadline: float, statistics: Statistics, workers: int | Any = 1
+    ) -> None:
+        self._task, self._wanted, self._statistics = task, wanted, statistics
+        self._sift = sifting(workers, deadline, statistics)
         self._points: list[Candidate] = []
         self._count = 0
 
@@ -32,7 +36,7 @@ class Enumeration:
         """Look at all choices."""
         assert self._task.enumerate is not None
         with self._statistics.listing():
-            found, self._count = self._task.enumerate(lambda: check_time(self._deadline))
+            found, self._count = self._task.enumerate(self._sift)
         if not found:
             raise InfeasibleError(*self._task.why_infeasible())
         points: list[Candidate] = []

@@ -10,26 +10,25 @@ demand; the result is every nondominated choice.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from mopt.launch_table import FITS
+from mopt.elapsed_table import ElapsedTable, Floats, Ints
 from mopt.plan import Choice
-from mopt.problem import Demand, Problem
-from mopt.service import UnitService
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Curve = tuple[Floats, Floats]
+from mopt.problem import Problem
 
 # Choices there may be at most; most are ruled out by the types they combine, the rest is minutes of work.
 MOST_CHOICES = 4_000_000_000
 _BLOCK = 400_000
 # Parts of a line that are looked at one by one, whether they are dominated.
 _PARTS = 8
+
+# A choice that was looked at: types by index, units of each, elapsed time.
+Looked = tuple[list[int], list[int], float]
+# Looks at all choices of some types: rows, each with their indices.
+Sift = Callable[["Sieve", Ints], None]
 
 
 def choices(problem: Problem) -> int | None:
@@ -47,26 +46,185 @@ def choices(problem: Problem) -> int | None:
 
 
 def nondominated_choices(
-    problem: Problem, peaks: Mapping[str, float], check: Callable[[], None] = lambda: None, margin: float = 1e-9
+    problem: Problem,
+    peaks: Mapping[str, float],
+    sift: Sift,
+    margin: float = 1e-9,
 ) -> list[Choice]:
     """Every choice that no other dominates by more than `margin` (relative) in both objectives; the budget aside.
 
-    `check` is called now and then: it may raise to stop.
+    Parameters
+    ----------
+    sift : callable
+        Has all choices of some types looked at, which may raise to stop.
     """
     (demand,) = problem.demand_by_name.values()
     names = list(problem.unit_limits)
-    table = _Table(problem, names, demand)
-    worth = np.array([(problem.by_name[i].price_per_hour, peaks[i]) for i in names])  # price and peak, of one unit
-    kept = np.empty((0, 2))
-    kept_choices: list[tuple[list[int], list[int], float]] = []
-    alone = worth * (table.samples / table.rates)[:, None]
+    sieve = Sieve(problem, names, peaks, margin)
+    for size in range(1, min(problem.max_types or len(names), len(names)) + 1):
+        for types in sieve.types(size):
+            sift(sieve, types)
+    return [
+        Choice(
+            {(names[k], demand.name): n for k, n in zip(types_used, units, strict=True)},
+            {(names[k], demand.name): sieve.table.launches(k, span) for k in types_used},
+        )
+        for types_used, units, span in sorted(sieve.choices)
+    ]
 
-    def rented(types: Ints, counts: Ints) -> Floats:
+
+def soonest(problem: Problem, dedicated: Mapping[tuple[str, str], int]) -> Choice | None:
+    """Units with the launches by which each demand is done first; None if the period is too short."""
+    counts: dict[tuple[str, str], int] = {}
+    for r, demand in problem.demand_by_name.items():
+        names = [i for (i, q), n in dedicated.items() if q == r and n]
+        table = ElapsedTable(problem, names, demand)
+        types = np.arange(len(names))[None, :]
+        (span,) = table.shortest(types, np.array([[dedicated[i, r] for i in names]]))
+        if not np.isfinite(span):
+            return None
+        counts |= {(i, r): table.launches(k, float(span)) for k, i in enumerate(names)}
+    return Choice(dict(dedicated), counts)
+
+
+class Sieve:
+    """All choices of units within all limits but the budget, and the nondominated among those that were looked at.
+
+    Of types that are the same but for their names, a later one is used only once there are no more of an earlier one.
+
+    Parameters
+    ----------
+    names : list of str
+        The types, in the order of their indices.
+
+    Attributes
+    ----------
+    values : array of shape (kept, 2)
+        Both objectives of the nondominated, the first one rising.
+    choices : list of Looked
+        The nondominated themselves.
+    """
+
+    def __init__(self, problem: Problem, names: list[str], peaks: Mapping[str, float], margin: float) -> None:
+        (demand,) = problem.demand_by_name.values()
+        self.table = ElapsedTable(problem, names, demand)
+        self._margin = margin
+        self._startup, self._least_paid = problem.startup, problem.minimum_billing
+        # Price and peak of one unit, and what doing all samples at the best rate would cost.
+        self._worth = np.array([(problem.by_name[i].price_per_hour, peaks[i]) for i in names])
+        self._alone = self._worth * (self.table.samples / self.table.rates)[:, None]
+        self._least = np.array([max(1, problem.min_units.get(i, 0)) for i in names])
+        self._largest = np.array([problem.unit_limits[i] for i in names])
+        self._needed = [k for k, i in enumerate(names) if problem.min_units.get(i, 0)]
+        self._groups = [
+            (np.array([quota.covers(problem.by_name[i]) for i in names]), quota.max_units) for quota in problem.quotas
+        ]
+        self._before = _twins(problem, names, peaks, self._groups)
+        self._after = np.full(len(names), -1)
+        self._after[self._before[self._before >= 0]] = np.flatnonzero(self._before >= 0)
+        self.values: Floats = np.empty((0, 2))
+        self.choices: list[Looked] = []
+
+    def types(self, size: int) -> Iterator[Ints]:
+        """All promising combinations of so many types, in blocks: rows of indices, rising."""
+        for types in self._combined(np.arange(len(self._least))[:, None], size):
+            complete = types[np.isin(types, self._needed).sum(axis=1) == len(self._needed)]
+            before = self._before[complete]
+            follows = (before[:, :, None] == complete[:, None, :]).any(axis=2)
+            complete = complete[(follows | (before < 0)).all(axis=1)]
+            yield complete[self._promising(complete)]
+
+    def count(self, types: Ints) -> int:
+        """How many choices of some types there are."""
+        return int(np.maximum(self._largest - self._least + 1, 0)[types].prod(axis=1).sum())
+
+    def sift(self, types: Ints, check: Callable[[], None] = lambda: None) -> None:
+        """Look at all choices of some types; `check` is called now and then, and may raise to stop."""
+        for chosen, units in self._grown(types, np.empty((len(types), 0), dtype=np.int64), check):
+            check()
+            self._look_at(chosen, units)
+
+    def take(self, values: Floats, choices: list[Looked]) -> None:
+        """Take in choices that were looked at elsewhere, with their values."""
+        merged = np.vstack([self.values, values])
+        all_of_them = self.choices + choices
+        again = _nondominated(merged, self._margin)  # in the order of the first objective
+        self.values, self.choices = merged[again], [all_of_them[k] for k in again]
+
+    def _look_at(self, types: Ints, counts: Ints) -> None:
+        """Choices: types by index and units, both of shape (choices, types used)."""
+        if not len(types):
+            return
+        table, rates = self.table, self._rented(types, counts)
+        least = rates * self._paid(table.at_least(types, counts))[:, None]
+        hopeful = ~_dominated(least, self.values, self._margin)
+        types, counts, rates = types[hopeful], counts[hopeful], rates[hopeful]
+        span = table.shortest(types, counts)
+        fits = np.isfinite(span)
+        types, counts, span = types[fits], counts[fits], span[fits]
+        values = rates[fits] * self._paid(span)[:, None]
+        best = _nondominated(values, self._margin)
+        self.take(values[best], [(types[k].tolist(), counts[k].tolist(), float(span[k])) for k in best])
+
+    def _paid(self, span: Floats) -> Floats:
+        """Seconds that are paid of each unit."""
+        paid: Floats = np.maximum(span + self._startup, self._least_paid)
+        return paid
+
+    def _rented(self, types: Ints, counts: Ints) -> Floats:
         """Price and peak of all units."""
-        total: Floats = (worth[types] * counts[:, :, None]).sum(axis=1)
+        total: Floats = (self._worth[types] * counts[:, :, None]).sum(axis=1)
         return total
 
-    def beaten(start: Floats, end: Floats, least: Floats, largest: Floats) -> npt.NDArray[np.bool_]:
+    def _combined(self, types: Ints, size: int) -> Iterator[Ints]:
+        """Rows of `size` types, rising, that begin with these."""
+        if types.shape[1] == size:
+            yield types
+            return
+        for part, more in _in_blocks(len(self._least) - 1 - types[:, -1], _BLOCK):
+            yield from self._combined(np.column_stack([types[part], types[part, -1] + 1 + more]), size)
+
+    def _grown(self, types: Ints, units: Ints, check: Callable[[], None]) -> Iterator[tuple[Ints, Ints]]:
+        """All units of the types that begin with these, but for hopeless ones."""
+        k = units.shape[1]
+        used = types[:, :k]
+        keep = np.ones(len(types), dtype=bool)
+        for group, allowed in self._groups:
+            keep &= (units * group[used]).sum(axis=1) <= allowed  # more units can't mend it
+        if k and k == types.shape[1] - 1:
+            check()
+            keep[keep] = ~self._hopeless(used[keep], units[keep], types[keep, k])
+        types, units = types[keep], units[keep]
+        if k == types.shape[1]:
+            yield types, units
+            return
+        follows = (self._after[types[:, k]][:, None] == types).any(axis=1)
+        first = np.where(follows, self._largest[types[:, k]], self._least[types[:, k]])
+        for part, more in _in_blocks(np.maximum(self._largest[types[:, k]] - first + 1, 0), _BLOCK):
+            yield from self._grown(types[part], np.column_stack([units[part], first[part] + more]), check)
+
+    # Units that do a share λ of the samples at their best rate cost λ times what they cost doing all of them: objectives
+    # are at least those of a point in the simplex that the types' own span. What is dominated is unbounded upwards, so a
+    # simplex is dominated where its edges are.
+
+    def _promising(self, types: Ints) -> npt.NDArray[np.bool_]:
+        """Which types, each a row, known choices don't dominate, whatever the units."""
+        i, j = np.triu_indices(len(self._alone))
+        closed = np.zeros((len(self._alone), len(self._alone)), dtype=bool)
+        closed[i, j] = self._beaten(self._alone[i], self._alone[j], np.zeros(len(i)), np.ones(len(i)))
+        edges = itertools.combinations_with_replacement(range(types.shape[1]), 2)
+        dominated = np.array([closed[types[:, a], types[:, b]] for a, b in edges])
+        return np.asarray(~dominated.all(axis=0))
+
+    def _hopeless(self, types: Ints, counts: Ints, last: Ints) -> npt.NDArray[np.bool_]:
+        """Which choices known ones dominate with any units of one more type, the last."""
+        table = self.table
+        rate, one = table.rate(types, counts), table.rates[last]
+        all_ = self._largest[last] * one
+        start = self._rented(types, counts) * (table.samples / rate)[:, None]
+        return self._beaten(start, self._alone[last], one / (rate + one), all_ / (rate + all_))
+
+    def _beaten(self, start: Floats, end: Floats, least: Floats, largest: Floats) -> npt.NDArray[np.bool_]:
         """Which lines known choices dominate from the share `least` to `largest` of the way from start to end."""
         all_of_it = np.zeros(len(start), dtype=bool)
         at = np.arange(len(start))
@@ -76,117 +234,28 @@ def nondominated_choices(
                 along, width = (end - start)[open_], (largest - least)[open_]
                 low, high = (least[open_] + width * share for share in (k / parts, (k + 1) / parts))
                 best = start[open_] + np.minimum(along * low[:, None], along * high[:, None])
-                open_ = open_[_dominated(best, kept, margin)]
+                open_ = open_[_dominated(best, self.values, self._margin)]
             all_of_it[open_] = True
             at = np.flatnonzero(~all_of_it)
         return all_of_it
 
-    # Units that do a share λ of the samples at their best rate cost λ times what they cost doing all of them: objectives
-    # are at least those of a point in the simplex that the types' own span. What is dominated is unbounded upwards, so a
-    # simplex is dominated where its edges are.
 
-    def promising(types: Ints) -> npt.NDArray[np.bool_]:
-        """Which types, each a row, known choices don't dominate, whatever the units."""
-        i, j = np.triu_indices(len(names))
-        closed = np.zeros((len(names), len(names)), dtype=bool)
-        closed[i, j] = beaten(alone[i], alone[j], np.zeros(len(i)), np.ones(len(i)))
-        edges = itertools.combinations_with_replacement(range(types.shape[1]), 2)
-        dominated = np.array([closed[types[:, a], types[:, b]] for a, b in edges])
-        return np.asarray(~dominated.all(axis=0))
-
-    def hopeless(types: Ints, counts: Ints, last: Ints, most: Ints) -> npt.NDArray[np.bool_]:
-        """Which choices known ones dominate with any units of one more type, the last, up to `most`."""
-        check()
-        rate, one, all_ = table.rate(types, counts), table.rates[last], most * table.rates[last]
-        start = rented(types, counts) * (table.samples / rate)[:, None]
-        return beaten(start, alone[last], one / (rate + one), all_ / (rate + all_))
-
-    for types, counts in _blocks(problem, names, promising, hopeless):
-        check()
-        rates = rented(types, counts)
-        hopeful = ~_dominated(rates * problem.paid(table.at_least(types, counts))[:, None], kept, margin)
-        types, counts, rates = types[hopeful], counts[hopeful], rates[hopeful]
-        span = table.shortest(types, counts)
-        fits = np.isfinite(span)
-        types, counts, span = types[fits], counts[fits], span[fits]
-        values = rates[fits] * problem.paid(span)[:, None]
-        best = _nondominated(values, margin)
-        merged = np.vstack([kept, values[best]])
-        kept_choices += [(types[k].tolist(), counts[k].tolist(), float(span[k])) for k in best]
-        again = _nondominated(merged, margin)  # in the order of the first objective
-        kept, kept_choices = merged[again], [kept_choices[k] for k in again]
-    return [
-        Choice(
-            {(names[k], demand.name): n for k, n in zip(types_used, units, strict=True)},
-            {(names[k], demand.name): table.launches(k, span) for k in types_used},
-        )
-        for types_used, units, span in kept_choices
-    ]
-
-
-def soonest(problem: Problem, dedicated: Mapping[tuple[str, str], int]) -> Choice | None:
-    """Units with the launches by which each demand is done first; None if the period is too short."""
-    counts: dict[tuple[str, str], int] = {}
-    for r, demand in problem.demand_by_name.items():
-        names = [i for (i, q), n in dedicated.items() if q == r and n]
-        table = _Table(problem, names, demand)
-        types = np.arange(len(names))[None, :]
-        (span,) = table.shortest(types, np.array([[dedicated[i, r] for i in names]]))
-        if not np.isfinite(span):
-            return None
-        counts |= {(i, r): table.launches(k, float(span)) for k, i in enumerate(names)}
-    return Choice(dict(dedicated), counts)
-
-
-def _blocks(
-    problem: Problem,
-    names: list[str],
-    promising: Callable[[Ints], npt.NDArray[np.bool_]],
-    hopeless: Callable[[Ints, Ints, Ints, Ints], npt.NDArray[np.bool_]],
-) -> Iterator[tuple[Ints, Ints]]:
-    """Choices within all limits but the budget, in blocks: types by index and units, of shape (choices, types used).
-
-    Fewer types come first; those that aren't promising, and units that are hopeless, are left out.
-    """
-    least = np.array([max(1, problem.min_units.get(i, 0)) for i in names])
-    largest = np.array([problem.unit_limits[i] for i in names])
-    needed = [k for k, i in enumerate(names) if problem.min_units.get(i, 0)]
-    groups = [
-        (np.array([quota.covers(problem.by_name[i]) for i in names]), quota.max_units) for quota in problem.quotas
-    ]
-
-    def combined(types: Ints, size: int) -> Iterator[Ints]:
-        """Rows of `size` types, rising, that begin with these."""
-        if types.shape[1] == size:
-            yield types
-            return
-        for part, more in _in_blocks(len(names) - 1 - types[:, -1], _BLOCK):
-            yield from combined(np.column_stack([types[part], types[part, -1] + 1 + more]), size)
-
-    def grown(types: Ints, units: Ints) -> Iterator[tuple[Ints, Ints]]:
-        """All units of the types that begin with these."""
-        k = units.shape[1]
-        used = types[:, :k]
-        keep = np.ones(len(types), dtype=bool)
-        for group, allowed in groups:
-            keep &= (units * group[used]).sum(axis=1) <= allowed  # more units can't mend it
-        if k and k == types.shape[1] - 1:
-            keep[keep] = ~hopeless(used[keep], units[keep], types[keep, k], largest[types[keep, k]])
-        types, units = types[keep], units[keep]
-        if k == types.shape[1]:
-            yield types, units
-            return
-        first = least[types[:, k]]
-        for part, more in _in_blocks(np.maximum(largest[types[:, k]] - first + 1, 0), _BLOCK):
-            yield from grown(types[part], np.column_stack([units[part], first[part] + more]))
-
-    for size in range(1, min(problem.max_types or len(names), len(names)) + 1):
-        for types in combined(np.arange(len(names))[:, None], size):
-            types = types[np.isin(types, needed).sum(axis=1) == len(needed)]
-            types = types[promising(types)]
-            for chosen, units in grown(types, np.empty((len(types), 0), dtype=np.int64)):
-                if len(chosen):
-                    yield chosen, units
+def _twins(
+    problem: Problem, names: list[str], peaks: Mapping[str, float], groups: list[tuple[npt.NDArray[np.bool_], int]]
+) -> Ints:
+    """For each type, the last one before it that it can be exchanged for without any difference; -1 if none."""
+    (demand,) = problem.demand_by_name
+    before = np.full(len(names), -1)
+    last: dict[tuple[object, ...], int] = {}
+    for k, i in enumerate(names):
+        if problem.min_units.get(i, 0):
+            continue
+        same = tuple(bool(group[k]) for group, _ in groups)
+        kind = problem.by_name[i].price_per_hour, peaks[i], problem.services[i, demand], same
+        if kind in last and problem.unit_limits[names[last[kind]]] >= problem.unit_limits[i]:
+            before[k] = last[kind]
+        last[kind] = k
+    return before
 
 
 def _in_blocks(times: Ints, size: int) -> Iterator[tuple[Ints, Ints]]:
@@ -195,106 +264,6 @@ def _in_blocks(times: Ints, size: int) -> Iterator[tuple[Ints, Ints]]:
     for part in np.split(np.arange(len(times)), splits):
         of = times[part]
         yield np.repeat(part, of), np.arange(of.sum()) - np.repeat(np.cumsum(of) - of, of)
-
-
-class _Table:
-    """What one unit of each resource does in S, tabulated at all breakpoints: linear in between."""
-
-    def __init__(self, problem: Problem, names: list[str], demand: Demand) -> None:
-        self.samples = demand.samples * (1 - 1e-12)
-        latest = problem.time_limit * (1 + FITS)
-        services = [problem.services[i, demand.name] for i in names]
-        overheads = [service.overhead for service in services]
-        self._curves = [_curves(s, o, demand.samples) for s, o in zip(services, overheads, strict=True)]
-        self._earliest = np.array([curves[0][0][0] for curves in self._curves])
-        grid = {0.0, latest}
-        for curves in self._curves:
-            breaks = _breaks(curves)
-            grid |= {*breaks.tolist(), *_crossings(curves, breaks)}
-        self._grid = np.array(sorted(s for s in grid if s <= latest))
-        self._done = np.array(
-            [np.max([_done(curve, self._grid) for curve in _merged(curves)], axis=0) for curves in self._curves]
-        )
-        self.rates = np.max(self._done[:, 1:] / self._grid[1:], axis=1)  # the most samples per second, by any time
-
-    def launches(self, k: int, span: float) -> int:
-        """Launches of each unit with which it does most by `span`; the fewest of these."""
-        done = [float(_done(curve, span * (1 + 1e-12))) for curve in self._curves[k]]
-        return 1 + int(np.argmax(np.array(done) >= max(done) * (1 - 1e-12)))
-
-    def rate(self, types: Ints, counts: Ints) -> Floats:
-        """The most samples per second of all units."""
-        rate: Floats = (self.rates[types] * counts).sum(axis=1)
-        return rate
-
-    def at_least(self, types: Ints, counts: Ints) -> Floats:
-        """A quick lower bound on S: all units at their best rate from the start."""
-        least: Floats = np.maximum(self.samples / self.rate(types, counts), self._earliest[types].max(axis=1))
-        return least
-
-    def shortest(self, types: Ints, counts: Ints) -> Floats:
-        """Shortest S of each choice, inf where the period is too short."""
-        low = np.zeros(len(types), dtype=np.int64)
-        high = np.full(len(types), len(self._grid) - 1, dtype=np.int64)
-        enough = self._total(types, counts, high) >= self.samples
-        for _ in range(math.ceil(math.log2(len(self._grid))) + 1):
-            middle = (low + high) // 2
-            reached = self._total(types, counts, middle) >= self.samples
-            high = np.where(reached, middle, high)
-            low = np.where(reached, low, np.minimum(middle + 1, high))
-        before = np.maximum(high - 1, 0)
-        left, right = self._total(types, counts, before), self._total(types, counts, high)
-        share = np.divide(self.samples - left, right - left, out=np.ones_like(left), where=right > left)
-        span = self._grid[before] + np.clip(share, 0.0, 1.0) * (self._grid[high] - self._grid[before])
-        # Units without samples launch all the same.
-        return np.where(enough, np.maximum(span, self._earliest[types].max(axis=1)), np.inf)
-
-    def _total(self, types: Ints, counts: Ints, position: Ints) -> Floats:
-        total: Floats = (self._done[types, position[:, None]] * counts).sum(axis=1)
-        return total
-
-
-def _curves(service: UnitService, overhead: float, samples: float) -> list[Curve]:
-    """For each number of launches: samples done by S, as breakpoints (times, samples)."""
-    curves = []
-    for mode in service.modes(samples):
-        inner = [(a[1] - b[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(mode.pieces)]
-        breaks = np.array([0.0, *[b for b in inner if 0 < b < mode.most], mode.most])
-        curves.append((overhead + np.array([mode.time(b) for b in breaks]), breaks))
-    return curves
-
-
-def _merged(curves: list[Curve]) -> list[Curve]:
-    """Curves that all jump at once, each later and higher than the last, as one."""
-    if any(times[0] < times[-1] for times, _ in curves):
-        return curves
-    times, most = np.array([(times[0], samples[-1]) for times, samples in curves]).T
-    jumps = np.column_stack([np.nextafter(times[1:], 0.0), times[1:]]).ravel()
-    return [(np.concatenate([times[:1], jumps]), np.repeat(most, 2)[:-1])]
-
-
-def _done(curve: Curve, span: float | Floats) -> Floats:
-    """Samples done by S: none before the first time, where a flat piece makes it jump; all after the last."""
-    times, samples = curve
-    return np.asarray(np.interp(span, times, samples, left=0.0))
-
-
-def _breaks(curves: list[Curve]) -> Floats:
-    """Times between which all curves are linear: their breakpoints, and the moments before they set in."""
-    times = np.concatenate([times for times, _ in curves])
-    before = [np.nextafter(times[0], 0.0) for times, _ in curves]
-    return np.unique(np.concatenate([times, before]))
-
-
-def _crossings(curves: list[Curve], breaks: Floats) -> list[float]:
-    """Times at which one number of launches overtakes another."""
-    found: list[float] = []
-    rising = [curve for curve in curves if curve[0][0] < curve[0][-1]]  # others jump at once
-    for one, other in itertools.combinations(rising, 2):
-        gap = _done(one, breaks) - _done(other, breaks)
-        k = np.flatnonzero(gap[:-1] * gap[1:] < 0)
-        found += (breaks[k] + (breaks[k + 1] - breaks[k]) * gap[k] / (gap[k] - gap[k + 1])).tolist()
-    return found
 
 
 def _nondominated(values: Floats, margin: float) -> Ints:

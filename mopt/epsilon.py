@@ -15,6 +15,7 @@ import numpy as np
 from mopt.errors import Fault, InputError, SolverError
 from mopt.front import Certificate, ParetoFront
 from mopt.front_io import load_front
+from mopt.helpers import helpers
 from mopt.highs import Highs, known_options
 from mopt.listing import TooManyError
 from mopt.methods import Choice, MakeSolver, choose
@@ -25,7 +26,6 @@ from mopt.segments import Place
 from mopt.session import Answer, Candidate, CrashedError, Session, Statistics, StoppedError
 from mopt.sweep import Contradiction
 from mopt.task import Task, task_of
-from mopt.team import helpers
 
 RESTARTS = 3
 
@@ -97,7 +97,7 @@ def solve_epsilon_front(
         start = load_front(resume)
     if start is not None and start.complete:
         return start
-    if method == "auto" and not solver_options and wanted == (None, None):
+    if method == "auto" and not solver_options:
         helpers(workers)  # which start while the model is made
     task = task_of(target, objectives)
     run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint, workers, method, solver_options)

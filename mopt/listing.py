@@ -27,6 +27,8 @@ _EQUAL, _SLACK = 1e-12, 1e-11
 _FEW = 200_000
 # And at most, in programs with one row and with several, whose partial solutions are compared at greater cost.
 _MOST, _MOST_ROWS = 16_000_000, 1_000_000
+# And to prove a known solution nondominated, or find a better one.
+_PROOF = 20_000
 _BEAM = 3_000
 # More partial solutions than this are compared with each other, and again once they are so many times as many.
 _COMPARED, _GROWN = 500, 3.0
@@ -115,7 +117,7 @@ class Boxes:
         TooManyError
             If there is too much to list.
         """
-        some = self._below(costs, costs, most=_FEW)
+        some = self._below(costs, costs, most=_PROOF)
         if not some:  # numerically
             raise TooManyError
         return some[-1]

@@ -69,7 +69,7 @@ def choose(
     statistics = statistics or Statistics()
     if method == "auto" and not options:
         if task.enumerate is not None:
-            return None, Enumeration(task, wanted, deadline, statistics)
+            return None, Enumeration(task, wanted, deadline, statistics, workers)
         # A verification brings its own solver: it is to prove the front another way.
         view = whole_view(task.model, task.forms) if solver is Highs and wanted == (None, None) else None
         if view is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mopt.collector import collector_paused
 from mopt.compile import compile_model
-from mopt.enumeration import MOST_CHOICES, choices, nondominated_choices
+from mopt.enumeration import MOST_CHOICES, Sieve, Sift, choices, nondominated_choices
 from mopt.errors import Fault, InfeasibleError, InputError, SolverError
 from mopt.exchange import exchanged
 from mopt.formulation import build_covering, formulated
@@ -82,8 +82,8 @@ class Task:
         Two, the objectives, minimised; or four where an objective is a ratio of two forms: numerators (minimised) and
         denominators in turn, the denominator of a linear objective being 1.
     enumerate : callable, optional
-        All nondominated candidates, where there are few enough choices to look at them all. It calls what it is given
-        now and then, which may raise to stop.
+        All nondominated candidates, where there are few enough choices to look at them all; it is given what looks at
+        all choices of some types, which may raise to stop.
     finite : bool
         Whether the front is finite although continuous variables appear in the objectives.
     finest : Fraction
@@ -96,7 +96,7 @@ class Task:
     check: Check
     why_infeasible: Callable[[], tuple[str, str]]
     plan: Callable[[Candidate, tuple[float, float]], Plan] | None = None
-    enumerate: Callable[[Callable[[], None]], tuple[list[Candidate], int]] | None = None
+    enumerate: Callable[[Sift], tuple[list[Candidate], int]] | None = None
     finite: bool = False
     finest: Fraction = Fraction(1, 10**6)
     assumptions: tuple[str, ...] = ()
@@ -207,18 +207,25 @@ def _of_problem(problem: Problem) -> Task:
     linear, column = compile_model(model, (model.cost, model.utilization))
     evaluator = Evaluator(smaller, peaks)
     dedicated = {pair: column[id(model.dedicated[pair])] for pair in model.PAIRS if id(model.dedicated[pair]) in column}
+    pair_of = {k: pair for pair, k in dedicated.items()}
     chosen = {}
     if problem.billing == "elapsed":
         chosen = {choice: column[id(model._chosen[choice])] for choice in model._CHOICES}
+    choice_at = {k: choice for choice, k in chosen.items()}
     work = sum(
         (decimal(d.workload.flops_per_sample) * decimal(d.samples) for d in problem.demand_by_name.values()),
         Fraction(0),
     )
 
     def choice_of(x: Vector) -> Choice:
-        whole = np.rint(x).astype(int)
-        counts = {(i, r): c for (i, r, c, _), k in chosen.items() if whole[k]}
-        return Choice({pair: int(whole[k]) for pair, k in dedicated.items() if whole[k]}, counts)
+        units, counts = {}, {}
+        for k in np.flatnonzero(abs(x) > 0.5).tolist():
+            if k in pair_of:
+                units[pair_of[k]] = round(x[k])
+            elif k in choice_at:
+                i, r, c, _ = choice_at[k]
+                counts[i, r] = c
+        return Choice(units, counts)
 
     def plan(candidate: Candidate, own: tuple[float, float]) -> Plan:
         choice = choice_of(candidate.x)
@@ -229,9 +236,9 @@ def _of_problem(problem: Problem) -> Task:
     check = _ProblemCheck(evaluator, choice_of, work)
     count = choices(smaller)
 
-    def enumerated(check_time: Callable[[], None]) -> tuple[list[Candidate], int]:
+    def enumerated(sift: Sift) -> tuple[list[Candidate], int]:
         found = []
-        for choice in nondominated_choices(smaller, peaks, check_time):
+        for choice in nondominated_choices(smaller, peaks, sift):
             x = np.zeros(len(linear.names))
             for pair, n in choice.dedicated.items():
                 x[dedicated[pair]] = n
@@ -346,7 +353,7 @@ def least_cost(problem: Problem) -> float:
     """The cost of the cheapest plan in $ per period, to four digits, whatever the budget, of a problem with plans."""
     task = _of_problem(replace(problem, budget=None))
     if task.enumerate is not None:
-        return float(min(task.values(candidate)[0] for candidate in task.enumerate(lambda: None)[0]))
+        return float(min(task.values(candidate)[0] for candidate in task.enumerate(Sieve.sift)[0]))
     outcome = Highs(task.model, ()).solve(task.forms[0].coefficients, (), {"mip_rel_gap": 1e-5})
     if outcome.x is None:
         raise SolverError(f"the solver finds no cheapest plan: {outcome.message}")

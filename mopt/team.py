@@ -5,43 +5,22 @@ What is found doesn't depend on who finds it. Helpers may fail or be lost at any
 
 from __future__ import annotations
 
-import math
-import multiprocessing
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from functools import partial
 from threading import Condition
 from types import TracebackType
 from typing import Any
 
+from mopt.helpers import clock, dismiss, helpers, moment
 from mopt.listing import Listed
 from mopt.parts import Part
 from mopt.session import Statistics, check_time
 from mopt.whole import WholeProgram
 
-# Seconds after which helpers that have nothing to do end.
-_IDLE = 60
 # Seconds between looks at the clock while waiting for a helper.
 _PATIENCE = 0.2
-
-
-def helpers(workers: int | Any) -> Executor | None:
-    """Processes that help this one, being started; None if there are to be none, or can be none.
-
-    They need no main module that can be imported, and stay for a while: the next front finds them ready.
-    """
-    if not isinstance(workers, int) or workers == 1 or multiprocessing.current_process().daemon:
-        return None
-    from loky import get_reusable_executor
-
-    executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
-    executor.submit(_nothing)
-    return executor
-
-
-def _nothing() -> None:
-    """What starts the helpers: to find this function, they import what they need."""
 
 
 class Team:
@@ -76,9 +55,8 @@ class Team:
     ) -> None:
         with self._changed:
             self._idle, self._waiting = 0, []
-            left = [future for future in self._out.values() if not future.cancel()]
-        if left:
-            self._executor.shutdown(wait=False, kill_workers=True)
+            left = list(self._out.values())
+        dismiss(self._executor, left)
 
     def offer(self, parts: list[Part]) -> None:
         """Parts to do, before those that wait."""
@@ -120,9 +98,8 @@ class Team:
         """The widest parts that wait go to helpers that are idle."""
         while self._idle and self._waiting:
             part = max(self._waiting, key=lambda waiting: waiting.width)
-            seconds = self._deadline - time.perf_counter()
             try:
-                future = self._executor.submit(_searched, self._program, part, time.time() + seconds)
+                future = self._executor.submit(_searched, self._program, part, moment(self._deadline))
             except Exception:  # shut down or broken, whatever the executor calls it
                 self._idle = 0
                 return
@@ -149,7 +126,6 @@ class Team:
 def _searched(program: WholeProgram, part: Part, until: float) -> tuple[Part, float]:
     """A part, searched, and the seconds that this took."""
     began = time.perf_counter()
-    deadline = began + until - time.time() if math.isfinite(until) else math.inf
-    for _ in part.work(program, partial(check_time, deadline)):
+    for _ in part.work(program, clock(until)):
         pass
     return part, time.perf_counter() - began

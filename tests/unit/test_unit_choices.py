@@ -7,7 +7,7 @@ import random
 import pytest
 
 import mopt
-from mopt.enumeration import nondominated_choices, soonest
+from mopt.enumeration import Sieve, nondominated_choices, soonest
 from mopt.plan import Evaluator
 
 
@@ -55,7 +55,7 @@ def test_every_choice(seed):
         worth = None if choice is None else evaluator.worth(choice)
         return None if worth is None else (worth.cost, worth.rented)
 
-    found = {values(choice) for choice in nondominated_choices(problem, problem.peaks)} - {None}
+    found = {values(choice) for choice in nondominated_choices(problem, problem.peaks, Sieve.sift)} - {None}
     everything = {
         values(soonest(problem, {(i, demand): n for i, n in units.items()})) for units in every_choice(problem)
     } - {None}

@@ -1,0 +1,54 @@
+"""Other processes that help this one with a front: started once, they stay for a while, so the next front has them."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any
+
+from mopt.session import check_time
+
+# Seconds after which helpers that have nothing to do end.
+_IDLE = 60
+
+
+def helpers(workers: int | Any) -> Executor | None:
+    """The processes that make it so many with this one, being started if they aren't yet.
+
+    None if there are to be none, or can be none (in a daemonic process). They don't need a main module that can be
+    imported.
+    """
+    if not isinstance(workers, int) or workers == 1 or multiprocessing.current_process().daemon:
+        return None
+    from loky import get_reusable_executor
+
+    executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
+    executor.submit(_import)
+    return executor
+
+
+def _import() -> None:
+    """Have a helper import what it needs."""
+    import mopt.sifting
+    import mopt.team  # noqa: F401
+
+
+def dismiss(executor: Any, futures: Iterable[Future[Any]]) -> None:
+    """Stop what helpers are still at."""
+    if not all(future.cancel() or future.done() for future in futures):
+        executor.shutdown(wait=False, kill_workers=True)
+
+
+def moment(deadline: float) -> float:
+    """A deadline, as `time.perf_counter` tells it here, by the clock that processes share."""
+    return time.time() + (deadline - time.perf_counter())
+
+
+def clock(moment: float) -> Callable[[], None]:
+    """What raises StoppedError after a moment by that clock."""
+    left = moment - time.time() if math.isfinite(moment) else math.inf
+    return partial(check_time, time.perf_counter() + left)
