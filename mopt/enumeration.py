@@ -53,6 +53,8 @@ def nondominated_choices(
 ) -> list[Choice]:
     """Every choice that no other dominates by more than `margin` (relative) in both objectives; the budget aside.
 
+    What is done sooner comes first.
+
     Parameters
     ----------
     sift : callable
@@ -69,7 +71,7 @@ def nondominated_choices(
             {(names[k], demand.name): n for k, n in zip(types_used, units, strict=True)},
             {(names[k], demand.name): sieve.table.launches(k, span) for k in types_used},
         )
-        for types_used, units, span in sorted(sieve.choices)
+        for types_used, units, span in sorted(sieve.choices, key=lambda looked: (looked[2], looked[:2]))
     ]
 
 

@@ -1,11 +1,21 @@
-"""Several threads find the front that one finds, to the last bit."""
+"""Several threads or processes find the front that one finds, to the last bit."""
 
-from concurrent.futures import ThreadPoolExecutor
+import dataclasses
+import os
+import pathlib
+import pickle
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 
 import pyomo.environ as pyo
 import pytest
 
 import mopt
+from mopt import epsilon, helpers, listing, sifting, team
 
 
 def covering(decimals: int) -> pyo.ConcreteModel:
@@ -58,3 +68,171 @@ def test_solver_options_are_checked_by_name_and_value() -> None:
     m = covering(1)
     with pytest.raises(mopt.InputError, match=r"solver_options\[no_such\]"):
         mopt.solve_epsilon_front(m, objectives=(m.f1, m.f2), solver_options={"no_such": 1})
+
+
+# -- Helpers: other processes --------------------------------------------------------------------------------------------
+
+
+def knapsack(size: int = 25, seed: int = 3) -> pyo.ConcreteModel:
+    """Large enough to be split in parts."""
+    rng = random.Random(seed)
+    m = pyo.ConcreteModel()
+    m.x = pyo.Var(range(size), domain=pyo.Binary)
+    first, second, weights = ([rng.randint(10, 99) for _ in range(size)] for _ in range(3))
+    m.f1 = pyo.Objective(expr=pyo.quicksum(first[k] * m.x[k] for k in range(size)), sense=pyo.maximize)
+    m.f2 = pyo.Objective(expr=pyo.quicksum(second[k] * m.x[k] for k in range(size)), sense=pyo.maximize)
+    m.room = pyo.Constraint(expr=pyo.quicksum(weights[k] * m.x[k] for k in range(size)) <= sum(weights) / 2)
+    return m
+
+
+def front_of(m: pyo.ConcreteModel, workers: int = 1, **options: object) -> mopt.ParetoFront:
+    return mopt.solve_epsilon_front(m, objectives=(m.f1, m.f2), workers=workers, **options)
+
+
+class Counting(ThreadPoolExecutor):
+    """Helpers in this process, where limits of listing can be set low; some are lost or come to nothing."""
+
+    def __init__(self, fails: Callable[[int], bool] = lambda k: False, refuses: Callable[[int], bool] = lambda k: False):
+        super().__init__(2)
+        self.asked, self.fails, self.refuses = 0, fails, refuses
+
+    def submit(self, function: Callable[..., object], *arguments: object) -> Future[object]:
+        self.asked += 1
+        if self.refuses(self.asked):
+            raise BrokenExecutor("lost")
+        if self.fails(self.asked):
+            return super().submit(lambda: 1 // 0)
+        # As if it had travelled.
+        return super().submit(lambda: pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(arguments))))))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, kill_workers: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, few: int, most: int) -> None:
+    """Limits of listing so low that small fronts are split, and if lower, here and there left to the solver."""
+    monkeypatch.setattr(listing, "_FEW", few)
+    monkeypatch.setattr(listing, "_MOST", most)
+    monkeypatch.setattr(listing, "_BEAM", 50)
+
+
+@pytest.fixture
+def low(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit(monkeypatch, 300, 800)
+
+
+def helped_by(monkeypatch: pytest.MonkeyPatch, executor: Executor) -> None:
+    monkeypatch.setattr(team, "helpers", lambda workers: executor if workers > 1 else None)
+    monkeypatch.setattr(epsilon, "helpers", lambda workers: None)
+
+
+@pytest.mark.parametrize(("size", "few", "most", "method"), [(25, 300, 800, "costs"), (40, 100, 200, "sweep")])
+@pytest.mark.parametrize("seed", [0, 2, 3, 5, 6, 7])
+def test_helpers_find_what_one_process_finds(
+    monkeypatch: pytest.MonkeyPatch, size: int, few: int, most: int, method: str, seed: int
+) -> None:
+    m = knapsack(size, seed)
+    limit(monkeypatch, few, most)
+    with Counting() as executor:
+        helped_by(monkeypatch, executor)
+        one, several = front_of(m), front_of(m, 3)
+        assert executor.asked > 1, "the front was split"
+    assert several.complete
+    assert one.certificate.method.endswith(method)
+    assert several.certificate.method == one.certificate.method
+    assert several.points == one.points
+    solved = front_of(m, method="solver")
+    assert one.values.tolist() == solved.values.tolist()
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("fails", "refuses"),
+    [(lambda k: k == 1, bool), (lambda k: k % 3 == 2, lambda k: False), (lambda k: False, lambda k: k > 3)],
+)
+def test_what_helpers_fail_to_do_is_done_here(
+    monkeypatch: pytest.MonkeyPatch, seed: int, fails: Callable[[int], bool], refuses: Callable[[int], bool]
+) -> None:
+    m = knapsack(seed=seed)
+    with Counting(fails, refuses) as executor:
+        helped_by(monkeypatch, executor)
+        assert front_of(m, 3).points == front_of(m).points
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize("limit", [1, 4, 9])
+def test_a_point_limit_stops_helpers(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    m = knapsack()
+    with Counting() as executor:
+        helped_by(monkeypatch, executor)
+        part = front_of(m, 3, max_points=limit)
+    whole = front_of(m)
+    assert part.points == whole.points[:limit]
+    assert not part.complete
+    assert mopt.solve_epsilon_front(m, objectives=(m.f1, m.f2), start=part).values.tolist() == whole.values.tolist()
+
+
+def elapsed_problem() -> mopt.Problem:
+    catalog = mopt.load_catalog().where(provider="AWS", region="us-east-1")
+    offers = [dataclasses.replace(offer, max_units=6) for offer in catalog]
+    return mopt.Problem(
+        offers, mopt.load_workload("resnet50-train"), samples=2048, time_limit=4.0, billing="elapsed", max_types=3,
+        max_launches=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fails", "refuses"),
+    [(lambda k: False, lambda k: False), (lambda k: k == 2, lambda k: False), (lambda k: False, lambda k: k > 2)],
+)
+def test_choices_of_units_looked_at_by_helpers(
+    monkeypatch: pytest.MonkeyPatch, fails: Callable[[int], bool], refuses: Callable[[int], bool]
+) -> None:
+    monkeypatch.setattr(sifting, "_MANY", 1_000)
+    problem = elapsed_problem()
+    one = mopt.solve_epsilon_front(problem)
+    with Counting(fails, refuses) as executor:
+        monkeypatch.setattr(sifting, "helpers", lambda workers: executor if workers > 1 else None)
+        monkeypatch.setattr(epsilon, "helpers", lambda workers: None)
+        several = mopt.solve_epsilon_front(problem, workers=2)
+        assert executor.asked > 2
+    assert len(one) > 10
+    assert several.points == one.points
+
+
+def test_processes_find_what_one_finds_though_one_is_killed() -> None:
+    m = knapsack(80)
+    one = front_of(m)
+    seen: list[mopt.Point] = []
+
+    def kill(point: mopt.Point) -> None:
+        seen.append(point)
+        if len(seen) == 2:
+            executor = helpers.helpers(2)
+            assert executor is not None
+            os.kill(executor.submit(os.getpid).result(), signal.SIGTERM)
+
+    assert front_of(m, 2, callback=kill).points == one.points
+    assert len(seen) == len(one)
+    assert front_of(m, 2).points == one.points
+
+
+def test_no_helpers_for_one_worker_or_a_pool_of_the_users() -> None:
+    assert helpers.helpers(1) is None
+    with ThreadPoolExecutor(1) as pool:
+        assert helpers.helpers(pool) is None
+
+
+def test_a_script_without_a_main_guard_may_use_workers(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import mopt\n"
+        "problem = mopt.Problem(mopt.load_catalog().where(provider='AWS', region='us-east-1'),\n"
+        "                       mopt.load_workload('resnet50-train'), samples=2048, time_limit=1.0)\n"
+        "print(len(mopt.solve_epsilon_front(problem, workers=2)), 'points')\n"
+    )
+    ran = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("points") == 1
+    assert not ran.stderr
