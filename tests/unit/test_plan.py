@@ -180,11 +180,20 @@ def test_the_shortest_elapsed_time():
 
 def test_whole_samples_that_take_longer_are_noted():
     net = Workload("net", "fp16", [Layer("all", 1e11)])
-    r = Resource("r", peak_flops=1e12, memory_bandwidth=1e10, memory=1e9, price_per_hour=1.0, max_units=3)
+    r = Resource("r", peak_flops=1e12, memory_bandwidth=1e10, memory=1e9, price_per_hour=1.0, max_units=2)
     front = mopt.solve_epsilon_front(Problem([r], net, 5, time_limit=1.0, billing="elapsed", min_units={"r": 2}))
     (note,) = [note for note in front[0].plan.notes if "whole" in note]
     assert front[0].plan.elapsed == pytest.approx(0.25)
     assert note == "whole samples take 0.3 s, 20.00% over the elapsed time of even shares"
+
+
+def test_of_plans_of_equal_worth_the_one_that_is_done_first_is_returned():
+    """Twice the units for half the time cost the same."""
+    net = Workload("net", "fp16", [Layer("all", 1e11)])
+    r = Resource("r", peak_flops=1e12, memory_bandwidth=1e10, memory=1e9, price_per_hour=1.0, max_units=3)
+    front = mopt.solve_epsilon_front(Problem([r], net, 6, time_limit=1.0, billing="elapsed"))
+    assert [point.units for point in front] == [{"r": 3}]
+    assert front[0].plan.elapsed == pytest.approx(0.2)
 
 
 def test_decimals_are_what_was_typed():

@@ -37,6 +37,15 @@ def problem_of(seed):
     return mopt.Problem(offers, workload, samples=rng.choice([64, 500, 2048]), **period, **limits)
 
 
+def with_twins(problem):
+    """The same with offers that differ in name, region and largest number only."""
+    offers = list(problem.resources)
+    offers[4] = dataclasses.replace(offers[0], name="twin", region="east")
+    offers[5] = dataclasses.replace(offers[1], name="larger twin", max_units=offers[1].max_units + 1)
+    offers[6] = dataclasses.replace(offers[1], name="smaller twin", max_units=1)
+    return dataclasses.replace(problem, resources=tuple(offers))
+
+
 def every_choice(problem):
     names = list(problem.unit_limits)
     for size in range(1, problem.max_types + 1):
@@ -46,8 +55,9 @@ def every_choice(problem):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_choice(seed):
-    problem = problem_of(seed)
+@pytest.mark.parametrize("changed", [lambda problem: problem, with_twins])
+def test_every_choice(seed, changed):
+    problem = changed(problem_of(seed))
     (demand,) = problem.demand_by_name
     evaluator = Evaluator(problem, problem.peaks)
 
