@@ -62,8 +62,9 @@ def solve_epsilon_front(
     max_points : int, optional
         Points (of segments: pieces) after which to stop, likewise.
     workers : int or object with a `map`
-        Threads that share the sweep of a finite front: the same front, sooner. Anything else must run functions in this
-        process. Enumeration, segments and ratios use one thread.
+        The same front, sooner. Threads share the sweep of a finite front, processes what is listed (see `method`); they
+        stay for a minute, for the next front. An object with a map is for threads alone: it must run functions in this
+        process. Segments and ratios use one thread.
     progress : bool
         Show a progress bar on stderr.
     callback : callable, optional

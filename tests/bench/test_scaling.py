@@ -1,4 +1,4 @@
-"""How fronts scale: with the offers, with threads, and many fronts with processes."""
+"""How fronts scale: with the offers, with workers, and many fronts with processes."""
 
 import dataclasses
 import multiprocessing
@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import instances
 import pytest
+from test_fronts import WORKLOADS, shipped
 
 import mopt
 from mopt.exchange import exchanged
@@ -45,15 +46,37 @@ def test_offers(measure, count):
     print(f"{front.statistics['resources']} offers left, {front.statistics['seconds'] / len(front) * 1e3:.2f} ms a point")
 
 
-@pytest.mark.parametrize("name", ["2kp100"])
-def test_threads(measure, name):
-    model, _ = instances.pyaugmecon_knapsack(name)
-    other, _ = instances.pyaugmecon_knapsack(name)
+def elapsed(workload, units):
+    samples, seconds = WORKLOADS[workload]
+    offers = [dataclasses.replace(offer, max_units=units) for offer in mopt.load_catalog()]
+    limits = {"samples": samples, "time_limit": seconds, "max_types": 3, "max_launches": 2}
+    return mopt.Problem(offers, mopt.load_workload(workload), billing="elapsed", **limits)
 
-    def one():
-        return mopt.solve_epsilon_front(other, (other.f1, other.f2)).values.tolist()
 
-    measure(lambda: mopt.solve_epsilon_front(model, (model.f1, model.f2), workers=2), one)
+SHARED = {
+    "bert-large-infer, AWS": lambda: shipped("bert-large-infer", "reserved", "AWS"),
+    "bert-large-infer, all": lambda: shipped("bert-large-infer", "reserved", "all"),
+    "llama3-8b-decode, AWS": lambda: shipped("llama3-8b-decode", "reserved", "AWS"),
+    "llama3-8b-decode, all": lambda: shipped("llama3-8b-decode", "reserved", "all"),
+    "160 offers": lambda: efficient(160),
+    "resnet50-train, elapsed": lambda: elapsed("resnet50-train", 8),
+    "llama3-8b-decode, elapsed": lambda: elapsed("llama3-8b-decode", 8),
+    "2kp100": lambda: instances.pyaugmecon_knapsack("2kp100")[0],
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_workers(measure, name):
+    target = SHARED[name]()
+    objectives = (target.f1, target.f2) if name == "2kp100" else None
+    fronts = {}
+
+    def front(workers):
+        fronts[workers] = mopt.solve_epsilon_front(target, objectives, workers=workers)
+        return fronts[workers].values.tolist()
+
+    measure(lambda: front(2) and fronts[2], lambda: front(1))
+    assert fronts[1].points == fronts[2].points
 
 
 def test_processes():
