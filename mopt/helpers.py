@@ -19,15 +19,18 @@ _IDLE = 60
 def helpers(workers: int | Any) -> Executor | None:
     """The processes that make it so many with this one, being started if they aren't yet.
 
-    None if there are to be none, or can be none (in a daemonic process). They don't need a main module that can be
-    imported.
+    None if there are to be none, or can be none: in a daemonic process, or where the system gives no semaphores. They
+    don't need a main module that can be imported.
     """
     if not isinstance(workers, int) or workers == 1 or multiprocessing.current_process().daemon:
         return None
     from loky import get_reusable_executor
 
-    executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
-    executor.submit(_import)
+    try:
+        executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
+        executor.submit(_import)
+    except (OSError, ImportError, NotImplementedError, RuntimeError):
+        return None
     return executor
 
 

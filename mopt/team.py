@@ -45,6 +45,7 @@ class Team:
         self._deadline, self._statistics = deadline, statistics
         self._changed = Condition()
         self._waiting: list[Part] = []
+        self._closed = False
         self._out: dict[Part, Future[tuple[Part, float]]] = {}
 
     def __enter__(self) -> Team:
@@ -54,7 +55,7 @@ class Team:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._changed:
-            self._idle, self._waiting = 0, []
+            self._closed = True
             left = list(self._out.values())
         dismiss(self._executor, left)
 
@@ -112,6 +113,8 @@ class Team:
         """A part that a helper is done with, or failed to do."""
         with self._changed:
             del self._out[part]
+            if self._closed:
+                return
             if future.cancelled() or future.exception() is not None:
                 self._waiting.insert(0, part)
             else:

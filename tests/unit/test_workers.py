@@ -224,6 +224,16 @@ def test_no_helpers_for_one_worker_or_a_pool_of_the_users() -> None:
         assert helpers.helpers(pool) is None
 
 
+def test_where_no_process_can_start_one_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError("no semaphores")
+
+    monkeypatch.setattr("loky.get_reusable_executor", refuse)
+    m = knapsack()
+    assert helpers.helpers(2) is None
+    assert front_of(m, 2).points == front_of(m).points
+
+
 def test_a_script_without_a_main_guard_may_use_workers(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
