@@ -99,6 +99,7 @@ class Evaluator:
             else:
                 samples |= {pair: demand.samples * value / math.fsum(room.values()) for pair, value in room.items()}
         period = float(self._period if worth.span is None else worth.span)
+        paid = float(self._paid(worth.span))
         units: dict[str, int] = {}
         launches, busy, batch, memory = {}, {}, {}, {}
         slowest = 0.0
@@ -117,10 +118,11 @@ class Evaluator:
             batch[pair] = samples[pair] / launches[pair]
             largest = max(b for b, _ in runs)
             memory[pair] = service.memory_at(largest)
-            heaviest = max(load for load, _ in loads_of_units)
-            slowest = max(slowest, service.overhead + service.busy(heaviest))
+            if worth.span is not None:
+                heaviest = max(load for load, _ in loads_of_units)
+                slowest = max(slowest, service.overhead + service.busy(heaviest))
         notes = problem.notes(choice.dedicated, launches)
-        if worth.span is not None and slowest > period * (1 + 1e-9):
+        if slowest > period * (1 + 1e-9):
             excess = f"{slowest / period - 1:.2%} over the elapsed time of even shares"
             notes += (f"whole samples take {slowest:.6g} s, {excess}",)
         several = len(problem.demand_by_name) > 1
@@ -131,7 +133,7 @@ class Evaluator:
             launches=launches,
             batch=batch,
             busy=busy,
-            billed={i: n * float(self._paid(worth.span)) for i, n in units.items()},
+            billed={i: n * paid for i, n in units.items()},
             memory=memory,
             cost=float(worth.cost),
             cost_per_hour=float(self._price.of(units.items()) * 3600),

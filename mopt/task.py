@@ -18,7 +18,7 @@ from mopt.formulation import build_covering, formulated
 from mopt.highs import Highs, Status
 from mopt.linear_model import Form, LinearModel, Objective, Vector
 from mopt.mixed import GenericCheck
-from mopt.plan import Choice, Evaluator, decimal
+from mopt.plan import Choice, Evaluator, Worth, decimal
 from mopt.point import Plan, Point, Proof
 from mopt.problem import Problem
 from mopt.reading import ModelReader
@@ -131,10 +131,11 @@ class Task:
                 for axis, value in zip(self.axes, candidate.values, strict=True)
             )
             denominators = (first, second)
-        found = dict(zip(self.model.names, candidate.x.tolist(), strict=True))
+        variables = dict(self.model.fixed)
+        variables.update(zip(self.model.names, candidate.x.tolist(), strict=True))
         return Point(
             objectives=own,
-            variables={**self.model.fixed, **found},
+            variables=variables,
             exact=self.values(candidate),
             proof=proof,
             plan=None if self.plan is None else self.plan(candidate, own),
@@ -164,6 +165,14 @@ def task_of(target: Any, objectives: tuple[Any, Any] | None) -> Task:
     return _of_model(target, objectives)
 
 
+@dataclass(frozen=True, eq=False)
+class _Judged(Candidate):
+    """A candidate of a problem's own model, with what it was worked out from."""
+
+    choice: Choice
+    worth: Worth
+
+
 class _ProblemCheck:
     """Candidates of a problem's own model, worked out from the problem's data alone."""
 
@@ -184,8 +193,9 @@ class _ProblemCheck:
 
     def again(self, x: Vector) -> Candidate | None:
         """The candidate of a solution, without asking the solver."""
-        worth = self._evaluator.worth(self._choice_of(x))
-        return None if worth is None else Candidate(x, (worth.cost, worth.rented / self._work))
+        choice = self._choice_of(x)
+        worth = self._evaluator.worth(choice)
+        return None if worth is None else _Judged(x, (worth.cost, worth.rented / self._work), choice, worth)
 
 
 @collector_paused()
@@ -219,19 +229,18 @@ def _of_problem(problem: Problem) -> Task:
 
     def choice_of(x: Vector) -> Choice:
         units, counts = {}, {}
-        for k in np.flatnonzero(abs(x) > 0.5).tolist():
+        used = np.flatnonzero(abs(x) > 0.5)
+        for k, value in zip(used.tolist(), x[used].tolist(), strict=True):
             if k in pair_of:
-                units[pair_of[k]] = round(x[k])
+                units[pair_of[k]] = round(value)
             elif k in choice_at:
                 i, r, c, _ = choice_at[k]
                 counts[i, r] = c
         return Choice(units, counts)
 
     def plan(candidate: Candidate, own: tuple[float, float]) -> Plan:
-        choice = choice_of(candidate.x)
-        worth = evaluator.worth(choice)
-        assert worth is not None
-        return evaluator.plan(choice, worth, own[1])
+        assert isinstance(candidate, _Judged)
+        return evaluator.plan(candidate.choice, candidate.worth, own[1])
 
     check = _ProblemCheck(evaluator, choice_of, work)
     count = choices(smaller)

@@ -44,7 +44,8 @@ class Team:
         self._idle = 0 if self._executor is None else workers - 1
         self._deadline, self._statistics = deadline, statistics
         self._changed = Condition()
-        self._waiting: list[Part] = []
+        self._waiting: list[Part] = []  # from left to right
+        self._looking = True  # for a part to search here
         self._closed = False
         self._out: dict[Part, Future[tuple[Part, float]]] = {}
 
@@ -60,29 +61,37 @@ class Team:
         dismiss(self._executor, left)
 
     def offer(self, parts: list[Part]) -> None:
-        """Parts to do, before those that wait."""
+        """Parts to do."""
         with self._changed:
-            self._waiting[:0] = parts
+            self._waiting = sorted([*self._waiting, *parts], key=lambda part: part.search.last)
             self._hand_out()
 
     def work(self, part: Part) -> Iterator[Listed]:
         """What is found in a part, by whoever searches it. While a helper does, other parts are searched here."""
-        while True:
-            with self._changed:
-                if part not in self._waiting and part not in self._out:
-                    break
-                if not self._waiting:
-                    self._changed.wait(_PATIENCE)
-                    check_time(self._deadline)
-                    continue
-                mine = part if part in self._waiting else self._waiting[0]
-                self._waiting.remove(mine)
+        while (mine := self._next(part)) is not None:
             if mine is part:
                 yield from self.work_here(part)
                 return
             for _ in self.work_here(mine):
                 pass
         yield from part.found
+
+    def _next(self, part: Part) -> Part | None:
+        """The part to search here until another one has been searched; None once it has been."""
+        with self._changed:
+            self._looking = True
+            while (waits := part in self._waiting) or part in self._out:
+                if self._waiting:
+                    mine = part if waits else self._waiting[0]
+                    self._waiting.remove(mine)
+                    break
+                self._changed.wait(_PATIENCE)
+                check_time(self._deadline)
+            else:
+                mine = None
+            self._looking = False
+            self._hand_out()
+        return mine
 
     def work_here(self, part: Part) -> Iterator[Listed]:
         """Search a part in this process."""
@@ -93,12 +102,17 @@ class Team:
             if listed is None:
                 break
             yield listed
-        self.offer(part.parts)
+        with self._changed:
+            self._looking = True
+            self.offer(part.parts)
 
     def _hand_out(self) -> None:
-        """The widest parts that wait go to helpers that are idle."""
-        while self._idle and self._waiting:
-            part = max(self._waiting, key=lambda waiting: waiting.width)
+        """The widest parts that wait go to helpers that are idle; the first stays for this process if it looks for one.
+
+        So what comes first is found first, and becomes points while helpers are at what comes later.
+        """
+        while self._idle and len(self._waiting) > self._looking:
+            part = max(self._waiting[1:] or self._waiting, key=lambda waiting: waiting.width)
             try:
                 future = self._executor.submit(_searched, self._program, part, moment(self._deadline))
             except Exception:  # shut down or broken, whatever the executor calls it
@@ -116,7 +130,7 @@ class Team:
             if self._closed:
                 return
             if future.cancelled() or future.exception() is not None:
-                self._waiting.insert(0, part)
+                self.offer([part])
             else:
                 done, seconds = future.result()
                 part.search, part.found, part.parts, part.failed = done.search, done.found, done.parts, done.failed
