@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -27,7 +28,10 @@ def helpers(workers: int | Any) -> Executor | None:
     from loky import get_reusable_executor
 
     try:
-        executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
+        with warnings.catch_warnings():
+            # That it waits until all have imported what they need, if their number changes before: it may.
+            warnings.filterwarnings("ignore", "Trying to resize", UserWarning)
+            executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
         executor.submit(_import)
     except (OSError, ImportError, NotImplementedError, RuntimeError):
         return None

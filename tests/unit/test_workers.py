@@ -30,6 +30,7 @@ def covering(decimals: int) -> pyo.ConcreteModel:
     return m
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("decimals", [1, 9])
 def test_the_front_is_the_same_whatever_the_workers(decimals: int) -> None:
     m = covering(decimals)
