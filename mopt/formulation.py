@@ -205,35 +205,28 @@ def add_per_use(m: pyo.ConcreteModel, problem: Problem) -> None:
 
 
 def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
-    """Each pair runs n units with c launches each: one binary y_irnc per choice; samples are room less what is left.
+    """All units of a pair run the same c launches, z_irc ∈ {0, 1}; n_irc, n_ir or 0, run c; samples are room less σ.
 
-    Σ_nc y_irnc ≤ 1; n_ir = Σ n·y_irnc; b_ir = Σ_c (B_irc·Σ_n n·y_irnc − σ_irc) with B_irc = min(c·b̄_ir, W_ir, B_r)
-    and σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir. Of a table, c stands for a choice of
-    launches instead, the quickest for some total B_irc.
+    Σ_c z_irc ≤ 1; z_irc ≤ n_irc ≤ N_i·z_irc; n_ir = Σ_c n_irc; b_ir = Σ_c (B_irc·n_irc − σ_irc) with
+    B_irc = min(c·b̄_ir, W_ir, B_r) and σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir. Of a
+    table, c stands for a choice of launches instead, the quickest for some total B_irc.
     """
+    limits = problem.unit_limits
     choices = {pair: range(1, len(modes) + 1) for pair, modes in problem.modes.items()}
     m._LAUNCHES = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in choices.items() for c in found])
-    m._CHOICES = pyo.Set(
-        dimen=4,
-        initialize=[(i, r, c, n) for i, r, c in m._LAUNCHES for n in range(1, problem.unit_limits[i] + 1)],
-    )
-    m._chosen = pyo.Var(m._CHOICES, domain=pyo.Binary)
+    m._chosen = pyo.Var(m._LAUNCHES, domain=pyo.Binary)
+    m._counted = pyo.Var(m._LAUNCHES, bounds=(0, None))
     m._room = pyo.Var(m._LAUNCHES, bounds=(0, None))
-
-    def numbers(i: str) -> range:
-        return range(1, problem.unit_limits[i] + 1)
-
-    m._counted = pyo.Expression(
-        m._LAUNCHES, rule=lambda m, i, r, c: _dot(numbers(i), [m._chosen[i, r, c, n] for n in numbers(i)])
-    )
-    m._any = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: _total([m._chosen[i, r, c, n] for c in choices[i, r] for n in numbers(i)])
-    )
+    m._any = pyo.Expression(m.PAIRS, rule=lambda m, i, r: _total([m._chosen[i, r, c] for c in choices[i, r]]))
     m.one_choice = pyo.Constraint(m.PAIRS, rule=lambda m, i, r: m._any[i, r] <= 1)
     m.count = pyo.Constraint(
-        m.PAIRS, rule=lambda m, i, r: m.dedicated[i, r] == sum(m._counted[i, r, c] for c in choices[i, r])
+        m.PAIRS, rule=lambda m, i, r: m.dedicated[i, r] == _total([m._counted[i, r, c] for c in choices[i, r]])
     )
-    m._fits = pyo.Constraint(m._LAUNCHES, rule=lambda m, i, r, c: m._room[i, r, c] <= m._counted[i, r, c])
+    m._counted_if_chosen = pyo.Constraint(
+        m._LAUNCHES, rule=lambda m, i, r, c: m._counted[i, r, c] <= limits[i] * m._chosen[i, r, c]
+    )
+    m._chosen_if_counted = pyo.Constraint(m._LAUNCHES, rule=lambda m, *key: m._chosen[key] <= m._counted[key])
+    m._fits = pyo.Constraint(m._LAUNCHES, rule=lambda m, *key: m._room[key] <= m._counted[key])
     m._share = pyo.Expression(
         m.PAIRS,
         rule=lambda m, i, r: sum(
@@ -251,53 +244,71 @@ def _room(problem: Problem, i: str, r: str, c: int) -> float:
 def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
     """u_ir = n_ir·S with S ≤ T: all units are paid until the last is done, and run the same c_ir launches each.
 
-    n_ir·S ≥ o_i·n_ir + α_irp·c_ir·n_ir + γ_irp·b_ir for all p. The product is linear in s_irnc = S·y_irnc, which
-    Σ_nc s_irnc ≤ S, s_irnc ≤ T·y_irnc and S − Σ_nc s_irnc ≤ T·(1 − Σ_nc y_irnc) make exact: the convex hull of the
-    choices of each pair. With start-up s and minimum M, S + s is what stands for S: s is part of each unit's overhead,
-    and M ≤ S + s ≤ T + s.
+    n_ir·S ≥ o_i·n_ir + α_irp·c_ir·n_ir + γ_irp·b_ir for all p. The product is linear in the binary digits
+    n_ir = Σ_k 2^k·y_irk: with v_ir = Σ_c z_irc ∈ {0, 1}, s_ir = S·v_ir and s_irk = s_ir·y_irk, the rows of McCormick
+    (Math. Programming 10, 1976) are exact, and u_ir = Σ_k 2^k·s_irk = Σ_c u_irc. With start-up s and minimum M, S + s is
+    what stands for S: s is part of each unit's overhead, and M ≤ S + s ≤ T + s.
     """
     T = problem.time_limit + problem.startup
+    limits = problem.unit_limits
     m._span = pyo.Var(bounds=(problem.minimum_billing / T, 1))
     m.elapsed = pyo.Expression(expr=T * m._span - problem.startup)
-    m._paid = pyo.Var(m._CHOICES, bounds=(0, 1))
-    by_pair: dict[Pair, list[tuple[str, str, int, int]]] = {}
-    by_launch: dict[tuple[str, str, int], list[int]] = {}
-    for i, r, c, n in m._CHOICES:
-        by_pair.setdefault((i, r), []).append((i, r, c, n))
-        by_launch.setdefault((i, r, c), []).append(n)
-    m._paid_if_chosen = pyo.Constraint(m._CHOICES, rule=lambda m, *choice: m._paid[choice] <= m._chosen[choice])
-    m._paid_at_most = pyo.Constraint(
-        m.PAIRS, rule=lambda m, i, r: _total([m._paid[choice] for choice in by_pair[i, r]]) <= m._span
+    digits = {i: range(limit.bit_length()) for i, limit in limits.items()}
+    powers = {i: [2**k for k in found] for i, found in digits.items()}
+    m._DIGITS = pyo.Set(dimen=3, initialize=[(i, r, k) for i, r in m.PAIRS for k in digits[i]])
+    m._digit = pyo.Var(m._DIGITS, domain=pyo.Binary)
+    m._digits = pyo.Constraint(
+        m.PAIRS, rule=lambda m, i, r: m.dedicated[i, r] == _dot(powers[i], [m._digit[i, r, k] for k in digits[i]])
     )
-    m._paid_at_least = pyo.Constraint(
+    m._any_paid = pyo.Var(m.PAIRS, bounds=(0, 1))
+    m._any_paid_if_any = pyo.Constraint(m.PAIRS, rule=lambda m, *pair: m._any_paid[pair] <= m._any[pair])
+    m._any_paid_at_most = pyo.Constraint(m.PAIRS, rule=lambda m, *pair: m._any_paid[pair] <= m._span)
+    m._any_paid_at_least = pyo.Constraint(
+        m.PAIRS, rule=lambda m, *pair: m._span - m._any_paid[pair] <= 1 - m._any[pair]
+    )
+    m._digit_paid = pyo.Var(m._DIGITS, bounds=(0, 1))
+    m._digit_paid_if_digit = pyo.Constraint(m._DIGITS, rule=lambda m, *key: m._digit_paid[key] <= m._digit[key])
+    m._digit_paid_at_most = pyo.Constraint(
+        m._DIGITS, rule=lambda m, i, r, k: m._digit_paid[i, r, k] <= m._any_paid[i, r]
+    )
+    m._digit_paid_at_least = pyo.Constraint(
+        m._DIGITS,
+        rule=lambda m, i, r, k: m._any_paid[i, r] - m._digit_paid[i, r, k] <= m._any[i, r] - m._digit[i, r, k],
+    )
+    choices = {pair: range(1, len(modes) + 1) for pair, modes in problem.modes.items()}
+    m._paid = pyo.Var(m._LAUNCHES, bounds=(0, None))
+    m._all_paid = pyo.Expression(m.PAIRS, rule=lambda m, i, r: _total([m._paid[i, r, c] for c in choices[i, r]]))
+    m._paid_by_digits = pyo.Constraint(
         m.PAIRS,
-        rule=lambda m, i, r: m._span - _total([m._paid[choice] for choice in by_pair[i, r]]) <= 1 - m._any[i, r],
+        rule=lambda m, i, r: m._all_paid[i, r] == _dot(powers[i], [m._digit_paid[i, r, k] for k in digits[i]]),
+    )
+    # These follow for whole digits; for fractions they are tighter.
+    m._paid_if_counted = pyo.Constraint(m._LAUNCHES, rule=lambda m, *key: m._paid[key] <= m._counted[key])
+    m._paid_at_least = pyo.Constraint(m.PAIRS, rule=lambda m, *pair: m._any_paid[pair] <= m._all_paid[pair])
+    m._paid_at_most = pyo.Constraint(
+        m.PAIRS, rule=lambda m, i, r: m._all_paid[i, r] <= limits[i] * m._any_paid[i, r]
     )
     overhead = {pair: problem.startup + service.overhead for pair, service in problem.services.items()}
-    pieces = []
-    taus, paid = {}, {}
-    for i, r, c in m._LAUNCHES:
-        counts = by_launch[i, r, c]
-        paid[i, r, c] = _dot(counts, [m._paid[i, r, c, n] for n in counts])
-        taus[i, r, c] = PiecewiseLinear(problem.modes[i, r][c - 1].pieces).restricted(0, _room(problem, i, r, c))
-        pieces += [(i, r, c, p) for p in range(len(taus[i, r, c].pieces))]
+    taus = {
+        (i, r, c): PiecewiseLinear(problem.modes[i, r][c - 1].pieces).restricted(0, _room(problem, i, r, c))
+        for i, r, c in m._LAUNCHES
+    }
+    pieces = [(*key, p) for key, tau in taus.items() for p in range(len(tau.pieces))]
 
     def rule(m: pyo.ConcreteModel, i: str, r: str, c: int, p: int) -> object:
         slope, intercept = taus[i, r, c].pieces[p]
         room = _room(problem, i, r, c)
         full = overhead[i, r] + intercept + slope * room
-        return paid[i, r, c] >= full / T * m._counted[i, r, c] - slope * room / T * m._room[i, r, c]
+        return m._paid[i, r, c] >= _dot(
+            [full / T, -slope * room / T], [m._counted[i, r, c], m._room[i, r, c]]
+        )
 
     m.roof = pyo.Constraint(pieces, rule=rule)
     m.launches = pyo.Expression(
         m.PAIRS,
-        rule=lambda m, i, r: sum(
-            problem.modes[i, r][c - 1].launches * n * m._chosen[i, r, c, n] for _, _, c, n in by_pair[i, r]
-        ),
+        rule=lambda m, i, r: sum(problem.modes[i, r][c - 1].launches * m._counted[i, r, c] for c in choices[i, r]),
     )
-    m._billed = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: T * _dot([n for *_, n in by_pair[i, r]], [m._paid[one] for one in by_pair[i, r]])
-    )
+    m._billed = pyo.Expression(m.PAIRS, rule=lambda m, *pair: T * m._all_paid[pair])
     m.busy = pyo.Expression(
         m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - overhead[i, r] * m.dedicated[i, r]
     )

@@ -220,8 +220,8 @@ def _of_problem(problem: Problem) -> Task:
     pair_of = {k: pair for pair, k in dedicated.items()}
     chosen = {}
     if problem.billing == "elapsed":
-        chosen = {choice: column[id(model._chosen[choice])] for choice in model._CHOICES}
-    choice_at = {k: choice for choice, k in chosen.items()}
+        chosen = {launches: column[id(model._chosen[launches])] for launches in model._LAUNCHES}
+    launches_at = {k: launches for launches, k in chosen.items()}
     work = sum(
         (decimal(d.workload.flops_per_sample) * decimal(d.samples) for d in problem.demand_by_name.values()),
         Fraction(0),
@@ -233,8 +233,8 @@ def _of_problem(problem: Problem) -> Task:
         for k, value in zip(used.tolist(), x[used].tolist(), strict=True):
             if k in pair_of:
                 units[pair_of[k]] = round(value)
-            elif k in choice_at:
-                i, r, c, _ = choice_at[k]
+            elif k in launches_at:
+                i, r, c = launches_at[k]
                 counts[i, r] = c
         return Choice(units, counts)
 
@@ -251,7 +251,7 @@ def _of_problem(problem: Problem) -> Task:
             x = np.zeros(len(linear.names))
             for pair, n in choice.dedicated.items():
                 x[dedicated[pair]] = n
-                x[chosen[(*pair, choice.counts[pair], n)]] = 1
+                x[chosen[(*pair, choice.counts[pair])]] = 1
             found.append(check.again(x))
         return [candidate for candidate in found if candidate is not None], count or 0
 
