@@ -109,9 +109,12 @@ class LinearModel:
         A row holds if it misses its bound by at most `tolerance` times the sizes of its terms, its bound and its
         largest coefficient: coefficients are decimals rounded to binary.
         """
+        activity = self.matrix @ x
+        if _within(x, self.lower, self.upper) and _within(activity, self.row_lower, self.row_upper):
+            return []
         outside = np.maximum(self.lower - x, x - self.upper) > tolerance * np.maximum(1.0, abs(x))
         missed = [self.names[j] for j in np.flatnonzero(outside)]
-        activity, size = self.matrix @ x, self._sizes @ abs(x)
+        size = self._sizes @ abs(x)
         for bound, sign, own in self._bounds:
             scale, excess = size + own, sign * (bound - activity)
             # Floating-point sums settle all rows but those that are within their own rounding of the tolerance.
@@ -128,3 +131,7 @@ class LinearModel:
         terms = [Fraction(float(self.matrix.data[k])) * Fraction(float(x[self.matrix.indices[k]])) for k in entries]
         size = sum((abs(term) for term in terms), Fraction(abs(bound)) + Fraction(float(self._largest[i])))
         return sign * (Fraction(float(bound)) - sum(terms, Fraction(0))) > Fraction(tolerance) * size
+
+
+def _within(values: Vector, lower: Vector, upper: Vector) -> bool:
+    return bool((lower <= values).all() and (values <= upper).all())

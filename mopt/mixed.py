@@ -67,11 +67,12 @@ class GenericCheck:
     def __call__(
         self, x: Vector, cost: Vector, upper: Sequence[float], lines: Sequence[tuple[Vector, float]]
     ) -> Candidate | None:
-        whole = np.where(self._model.integer, np.rint(x), x) + 0.0
-        if self._mixed:
-            assert self.slice is not None
-            return self.slice_candidate(whole, self.slice.solve(whole, cost, upper, lines))
-        return None if self._model.violations(whole) else self.candidate(whole)
+        whole = np.rint(x) + 0.0  # no negative zeros
+        if not self._mixed:
+            return self.again(whole)
+        assert self.slice is not None
+        whole = np.where(self._model.integer, whole, x)
+        return self.slice_candidate(whole, self.slice.solve(whole, cost, upper, lines))
 
     def fork(self) -> GenericCheck:
         """One with a slice of its own."""

@@ -333,7 +333,7 @@ class Session:
         if float(value) > bound + question.tolerance:
             return None, f"the solver's solution is worth {float(value):.12g} steps, its bound is {bound:.12g}"
         better = self._best_known(question)
-        if better is not None and float(value - self.worth(question.weights, better)) > question.tolerance:
+        if better is not None and float(value - better) > question.tolerance:
             return None, "the solver calls a solution optimal that is worse than a known one"
         return Answer(candidate, bound, float(value) - bound, outcome.settings), ""
 
@@ -344,15 +344,16 @@ class Session:
             Fraction(0),
         )
 
-    def _best_known(self, question: Question) -> Candidate | None:
+    def _best_known(self, question: Question) -> Fraction | None:
+        """The least worth among known solutions within the bounds; None if there are none."""
         new = [[float(value) for value in candidate.values] for candidate in self.known[len(self._rough) :]]
         self._rough = np.vstack([self._rough, *new])
         limits = np.array([math.inf if bound is None else float(bound) for bound in question.upper])
         # Floats rule out most: rounding keeps the order.
         close = np.flatnonzero((self._rough <= limits).all(axis=1))
         known = (self.known[k] for k in close)
-        allowed = [candidate for candidate in known if self._allowed(candidate, question, Fraction(0))]
-        return min(allowed, key=lambda candidate: self.worth(question.weights, candidate), default=None)
+        allowed = (candidate for candidate in known if self._allowed(candidate, question, Fraction(0)))
+        return min((self.worth(question.weights, candidate) for candidate in allowed), default=None)
 
     def _allowed(self, candidate: Candidate, question: Question, hair: Fraction) -> bool:
         return all(
