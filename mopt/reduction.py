@@ -11,8 +11,9 @@ some plan for every point of the front uses i only where all resources that repl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from functools import cache
 
 from mopt.formulation import rented_of, use_of
 from mopt.problem import Problem
@@ -38,10 +39,17 @@ def reduced(problem: Problem) -> tuple[Problem, dict[str, str]]:
         done = sum(problem.services[i, r].capacity for r in problem.demand_by_name if (i, r) in problem.services)
         return problem.by_name[i].price_per_hour, rented[i], -done, i
 
+    first_of: dict[Hashable, str] = {}
+    kind = {i: first_of.setdefault(_kind(problem, rented[i], i), i) for i in limits}
+
+    @cache
+    def replaces(j: str, i: str) -> bool:
+        return _replaces(problem, rented, j, i)
+
     kept: list[str] = []
     dropped: dict[str, str] = {}
     for i in sorted(limits, key=order):
-        better = [j for j in kept if _replaces(problem, rented, j, i)] if not problem.min_units.get(i) else []
+        better = [j for j in kept if replaces(kind[j], kind[i])] if not problem.min_units.get(i) else []
         roomy = next((j for j in better if spare[j] >= needed[i]), None)
         ample = [j for j in better if limits[j] >= limits[i]]
         if roomy is not None:
@@ -81,9 +89,18 @@ def _with_units_needed(problem: Problem, resource: Resource) -> Resource:
     return replace(resource, max_units=_needed(problem, resource.name))
 
 
+def _kind(problem: Problem, rented: float, i: str) -> Hashable:
+    """What `_replaces` looks at. Offers at other prices, or in other regions, share it."""
+    pairs = [(i, r) for r in problem.demand_by_name if (i, r) in problem.services]
+    # Services that are the same are one object.
+    services = tuple((r, id(problem.services[i, r]), use_of(problem, i, r)) for i, r in pairs)
+    return rented, services, tuple(quota.covers(problem.by_name[i]) for quota in problem.quotas)
+
+
 def _replaces(problem: Problem, rented: Mapping[str, float], j: str, i: str) -> bool:
+    """Whether j is nowhere worse than i but perhaps in price."""
     a, b = problem.by_name[j], problem.by_name[i]
-    if a.price_per_hour > b.price_per_hour or rented[j] > rented[i]:
+    if rented[j] > rented[i]:
         return False
     if any(quota.covers(a) and not quota.covers(b) for quota in problem.quotas):
         return False
