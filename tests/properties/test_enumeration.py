@@ -318,6 +318,7 @@ def small(problem):
 
 reserved_problems = problems("reserved", 4, 24, st.sampled_from([None, None, 1, 2, 4])).filter(small)
 elapsed_problems = problems("elapsed", 3, 24, st.sampled_from([1, 2, 2, 3, 0])).filter(small)
+elapsed_problems_of_many_units = problems("elapsed", 2, 60, st.sampled_from([4, 5, 6, 9])).filter(small)
 
 
 # -- Properties ------------------------------------------------------------------------------------------------------
@@ -327,10 +328,10 @@ def work(problem):
     return sum(layer.flops * d.samples for d in demands_of(problem) for layer in d.workload.layers)
 
 
-def solved(problem, target=None):
+def solved(problem, target=None, **options):
     """(cost in $, rented FLOP) of the front; empty if there is no plan."""
     try:
-        front = mopt.solve_epsilon_front(problem if target is None else target)
+        front = mopt.solve_epsilon_front(problem if target is None else target, **options)
     except mopt.InfeasibleError:
         return []
     assert front.complete
@@ -364,6 +365,12 @@ def test_reserved_front_equals_enumeration(problem):
 def test_elapsed_front_equals_enumeration(problem):
     share = 1e-8 if len(problem.demands) == 1 else 1.01e-4  # the resolution of the sweep, which serves several demands
     assert_same(solved(problem), elapsed_front(problem), share)
+
+
+@checked(25)
+@given(elapsed_problems_of_many_units)
+def test_units_of_several_digits_are_all_reached_by_the_solver(problem):
+    assert_same(solved(problem, method="solver"), elapsed_front(problem), 1.01e-4)
 
 
 @checked(15)
