@@ -17,8 +17,10 @@ from mopt.session import check_time
 _IDLE = 60
 
 
-def helpers(workers: int | Any) -> Executor | None:
-    """The processes that make it so many with this one, being started if they aren't yet.
+def helpers(workers: int | Any) -> tuple[Executor, Future[Any]] | None:
+    """The processes that make it so many with this one, being started if they aren't yet; and what tells of the first.
+
+    That future is done once a helper has started, or failed to: what is given to them before has to wait.
 
     None if there are to be none, or can be none: in a daemonic process, or where the system gives no semaphores. They
     don't need a main module that can be imported.
@@ -32,10 +34,9 @@ def helpers(workers: int | Any) -> Executor | None:
             # That it waits until all have imported what they need, if their number changes before: it may.
             warnings.filterwarnings("ignore", "Trying to resize", UserWarning)
             executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
-        executor.submit(_import)
+        return executor, executor.submit(_import)
     except (OSError, ImportError, NotImplementedError, RuntimeError):
         return None
-    return executor
 
 
 def _import() -> None:

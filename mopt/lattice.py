@@ -32,6 +32,8 @@ def lattice_step(form: Form, model: LinearModel, *, with_constant: bool = False)
         return Fraction(1)
     decimal = _common_step(Fraction(repr(float(value))) for value in values)
     smallest = float(values[0])
+    if smallest <= decimal * _LARGEST_DENOMINATOR:  # then the ratios' denominators are small enough, and give the same
+        return decimal
     ratios = [Fraction(float(value) / smallest).limit_denominator(_LARGEST_DENOMINATOR) for value in values]
     for value, ratio in zip(values, ratios, strict=True):
         if abs(float(value) / smallest - float(ratio)) > _LAST_BITS * float(ratio):

@@ -28,19 +28,20 @@ def sifting(workers: int | Any, deadline: float, statistics: Statistics) -> Sift
 
     Helpers may fail or be lost at any time: their types are looked at here then.
     """
-    executor = helpers(workers)
+    found = helpers(workers)
     check = partial(check_time, deadline)
 
     def sift(sieve: Sieve, types: Ints) -> None:
-        if executor is None or sieve.count(types) < _MANY:
+        if found is None or sieve.count(types) < _MANY:
             sieve.sift(types, check)
             return
+        executor, started = found
         parts = [types[k :: _PARTS * workers] for k in range(_PARTS * workers)]
         ahead = _AHEAD * (workers - 1)
         out: dict[Future[tuple[Floats, list[Looked], float]], Ints] = {}
         try:
             while parts or out:
-                while parts and len(out) < ahead:
+                while parts and len(out) < ahead and started.done():
                     part = parts.pop()
                     try:
                         # A copy, as it travels in its own time.

@@ -40,14 +40,17 @@ class Team:
 
     def __init__(self, program: WholeProgram, workers: int | Any, deadline: float, statistics: Statistics) -> None:
         self._program = program
-        self._executor: Any = helpers(workers)
-        self._idle = 0 if self._executor is None else workers - 1
+        self._idle = 0
         self._deadline, self._statistics = deadline, statistics
         self._changed = Condition()
         self._waiting: list[Part] = []  # from left to right
         self._looking = True  # for a part to search here
         self._closed = False
         self._out: dict[Part, Future[tuple[Part, float]]] = {}
+        self._executor: Any = None
+        if (found := helpers(workers)) is not None:
+            self._executor, started = found
+            started.add_done_callback(partial(self._welcome, workers - 1))
 
     def __enter__(self) -> Team:
         return self
@@ -105,6 +108,13 @@ class Team:
         with self._changed:
             self._looking = True
             self.offer(part.parts)
+
+    def _welcome(self, count: int, started: Future[Any]) -> None:
+        """So many helpers, as the first has started. Until then all is done here: short fronts needn't wait for them."""
+        with self._changed:
+            if not (self._closed or started.cancelled() or started.exception()):
+                self._idle = count
+                self._hand_out()
 
     def _hand_out(self) -> None:
         """The widest parts that wait go to helpers that are idle; the first stays for this process if it looks for one.

@@ -122,8 +122,15 @@ def low(monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, 300, 800)
 
 
+def started(executor: Executor) -> tuple[Executor, Future[None]]:
+    """Helpers that are there at once."""
+    future: Future[None] = Future()
+    future.set_result(None)
+    return executor, future
+
+
 def helped_by(monkeypatch: pytest.MonkeyPatch, executor: Executor) -> None:
-    monkeypatch.setattr(team, "helpers", lambda workers: executor if workers > 1 else None)
+    monkeypatch.setattr(team, "helpers", lambda workers: started(executor) if workers > 1 else None)
     monkeypatch.setattr(epsilon, "helpers", lambda workers: None)
 
 
@@ -194,12 +201,43 @@ def test_choices_of_units_looked_at_by_helpers(
     problem = elapsed_problem()
     one = mopt.solve_epsilon_front(problem)
     with Counting(fails, refuses) as executor:
-        monkeypatch.setattr(sifting, "helpers", lambda workers: executor if workers > 1 else None)
+        monkeypatch.setattr(sifting, "helpers", lambda workers: started(executor) if workers > 1 else None)
         monkeypatch.setattr(epsilon, "helpers", lambda workers: None)
         several = mopt.solve_epsilon_front(problem, workers=2)
         assert executor.asked > 2
     assert len(one) > 10
     assert several.points == one.points
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize("points", [0, 3, None])
+def test_helpers_get_nothing_until_one_has_started(monkeypatch: pytest.MonkeyPatch, points: int | None) -> None:
+    m = knapsack()
+    future: Future[None] = Future()
+    asked = []
+
+    def start(point: mopt.Point) -> None:
+        asked.append(executor.asked)
+        if len(asked) == points:
+            future.set_result(None)
+
+    with Counting() as executor:
+        helped_by(monkeypatch, executor)
+        monkeypatch.setattr(team, "helpers", lambda workers: (executor, future))
+        if points == 0:
+            future.set_exception(BrokenExecutor("it can't start"))
+        several = front_of(m, 3, callback=start)
+        assert (executor.asked > 0) == (points == 3)
+        assert asked[0] == 0
+    assert several.points == front_of(m).points
+
+
+def ready() -> Executor:
+    """A helper that has started."""
+    found = helpers.helpers(2)
+    assert found is not None
+    found[1].result()
+    return found[0]
 
 
 def test_processes_find_what_one_finds_though_one_is_killed() -> None:
@@ -210,10 +248,9 @@ def test_processes_find_what_one_finds_though_one_is_killed() -> None:
     def kill(point: mopt.Point) -> None:
         seen.append(point)
         if len(seen) == 2:
-            executor = helpers.helpers(2)
-            assert executor is not None
-            os.kill(executor.submit(os.getpid).result(), signal.SIGTERM)
+            os.kill(ready().submit(os.getpid).result(), signal.SIGTERM)
 
+    ready()
     assert front_of(m, 2, callback=kill).points == one.points
     assert len(seen) == len(one)
     assert front_of(m, 2).points == one.points
