@@ -212,7 +212,7 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
     table, c stands for a choice of launches instead, the quickest for some total B_irc.
     """
     limits = problem.unit_limits
-    choices = {pair: range(1, len(modes) + 1) for pair, modes in problem.modes.items()}
+    choices = _choices(problem)
     m._LAUNCHES = pyo.Set(dimen=3, initialize=[(*pair, c) for pair, found in choices.items() for c in found])
     m._chosen = pyo.Var(m._LAUNCHES, domain=pyo.Binary)
     m._counted = pyo.Var(m._LAUNCHES, bounds=(0, None))
@@ -234,6 +234,11 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
             for c in choices[i, r]
         ),
     )
+
+
+def _choices(problem: Problem) -> dict[Pair, range]:
+    """The launches that units of each pair may be chosen to run, by their places from 1."""
+    return {pair: range(1, len(modes) + 1) for pair, modes in problem.modes.items()}
 
 
 def _room(problem: Problem, i: str, r: str, c: int) -> float:
@@ -275,7 +280,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         m._DIGITS,
         rule=lambda m, i, r, k: m._any_paid[i, r] - m._digit_paid[i, r, k] <= m._any[i, r] - m._digit[i, r, k],
     )
-    choices = {pair: range(1, len(modes) + 1) for pair, modes in problem.modes.items()}
+    choices = _choices(problem)
     m._paid = pyo.Var(m._LAUNCHES, bounds=(0, None))
     m._all_paid = pyo.Expression(m.PAIRS, rule=lambda m, i, r: _total([m._paid[i, r, c] for c in choices[i, r]]))
     m._paid_by_digits = pyo.Constraint(

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from mopt.session import check_time
@@ -35,14 +36,14 @@ def helpers(workers: int | Any) -> tuple[Executor, Future[Any]] | None:
             warnings.filterwarnings("ignore", "Trying to resize", UserWarning)
             executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
         return executor, executor.submit(_import)
-    except (OSError, ImportError, NotImplementedError, RuntimeError):
+    except (OSError, ImportError, RuntimeError):
         return None
 
 
 def _import() -> None:
     """Have a helper import what it needs."""
-    import mopt.sifting
-    import mopt.team  # noqa: F401
+    for name in ("mopt.sifting", "mopt.team"):
+        import_module(name)
 
 
 def dismiss(executor: Any, futures: Iterable[Future[Any]]) -> None:

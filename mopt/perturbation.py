@@ -198,9 +198,9 @@ def _ranges(field: str, given: object, names: Iterable[str], what: str, faults: 
     return {name: _range(f"{field}[{name!r}]", value, faults) for name, value in given.items() if name in known}
 
 
-def _range(field: str, given: object, faults: list[Fault]) -> Range:
+def _range(field: str, given: Any, faults: list[Fault]) -> Range:
     try:
-        low, high = map(float, given)  # type: ignore[call-overload]
+        low, high = map(float, given)
     except (TypeError, ValueError):
         low = high = math.nan
     if not 0 < low <= high < math.inf:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -20,9 +20,9 @@ PRECISIONS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 _STAND_IN = {"fp16": "bf16", "bf16": "fp16"}
 
 
-def _positive_number(value: object) -> float:
+def _positive_number(value: Any) -> float:
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not 0 < number < math.inf:

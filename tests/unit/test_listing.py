@@ -195,7 +195,7 @@ def test_a_demand_that_all_items_together_miss_is_infeasible() -> None:
 def test_an_unknown_method_is_refused() -> None:
     m = model(3, pyo.minimize)
     with pytest.raises(mopt.InputError, match="method"):
-        mopt.solve_epsilon_front(m, (m.f1, m.f2), method="guess")  # type: ignore[arg-type]
+        mopt.solve_epsilon_front(m, (m.f1, m.f2), method="guess")
 
 
 @pytest.mark.parametrize("sense", [pyo.minimize, pyo.maximize])
