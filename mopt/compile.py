@@ -11,6 +11,7 @@ import pyomo.environ as pyo
 from pyomo.common.errors import InfeasibleConstraintException, InvalidConstraintError
 from pyomo.common.modeling import unique_component_name
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+from scipy import sparse
 
 from mopt.collector import collector_paused
 from mopt.errors import Fault, InfeasibleError, InputError
@@ -71,7 +72,7 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel,
     lower[integer], upper[integer] = np.ceil(lower[integer] - 1e-9), np.floor(upper[integer] + 1e-9)
     fixed = {v.name: float(v.value) for v in model.component_data_objects(pyo.Var) if v.fixed and v.value is not None}
     compiled_model = LinearModel(
-        matrix=info.A.tocsr(),
+        matrix=sparse.csr_array(info.A),
         row_lower=np.where(kinds >= 1, -np.inf, rhs),
         row_upper=np.where(kinds <= -1, np.inf, rhs),
         lower=lower,

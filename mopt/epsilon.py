@@ -21,6 +21,7 @@ from mopt.listing import TooManyError
 from mopt.methods import Choice, MakeSolver, choose
 from mopt.outline import Method, Outline, Piece
 from mopt.point import Point, Segment
+from mopt.problem import Problem
 from mopt.progress import Progress
 from mopt.segments import Place
 from mopt.session import Answer, Candidate, CrashedError, Session, Statistics, StoppedError
@@ -99,7 +100,8 @@ def solve_epsilon_front(
     if start is not None and start.complete:
         return start
     if method == "auto" and not solver_options:
-        helpers(workers)  # which start while the model is made
+        elapsed = isinstance(target, Problem) and target.billing == "elapsed"
+        helpers(workers, "mopt.sifting" if elapsed else "mopt.team")  # which start while the model is made
     task = task_of(target, objectives)
     run = _Run(task, wanted, time_limit, max_points, callback, start, checkpoint, workers, method, solver_options)
     with Progress(progress) as bar:

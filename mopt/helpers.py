@@ -18,10 +18,11 @@ from mopt.session import check_time
 _IDLE = 60
 
 
-def helpers(workers: int | Any) -> tuple[Executor, Future[Any]] | None:
+def helpers(workers: int | Any, module: str) -> tuple[Executor, Future[Any]] | None:
     """The processes that make it so many with this one, being started if they aren't yet; and what tells of the first.
 
-    That future is done once a helper has started, or failed to: what is given to them before has to wait.
+    That future is done once a helper has imported the module it is to work with, or failed to: what is given to them
+    before has to wait.
 
     None if there are to be none, or can be none: in a daemonic process, or where the system gives no semaphores. They
     don't need a main module that can be imported.
@@ -35,15 +36,14 @@ def helpers(workers: int | Any) -> tuple[Executor, Future[Any]] | None:
             # That it waits until all have imported what they need, if their number changes before: it may.
             warnings.filterwarnings("ignore", "Trying to resize", UserWarning)
             executor: Executor = get_reusable_executor(max_workers=workers - 1, timeout=_IDLE)
-        return executor, executor.submit(_import)
+        return executor, executor.submit(_import, module)
     except (OSError, ImportError, RuntimeError):
         return None
 
 
-def _import() -> None:
+def _import(module: str) -> None:
     """Have a helper import what it needs."""
-    for name in ("mopt.sifting", "mopt.team"):
-        import_module(name)
+    import_module(module)
 
 
 def dismiss(executor: Any, futures: Iterable[Future[Any]]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import highspy
 import numpy as np
-from scipy import sparse
 
 from mopt.errors import SolverError
 from mopt.linear_model import LinearModel, Vector
@@ -91,6 +90,8 @@ class Highs:
 
     def __init__(self, model: LinearModel, rows: Sequence[Vector], *, relaxed: bool = False) -> None:
         self._model = model
+        from scipy import sparse
+
         row_scale, self._column_scale = scaling(model)
         A = sparse.diags_array(row_scale) @ model.matrix @ sparse.diags_array(self._column_scale)
         extra = sparse.csr_array(np.array(rows).reshape(len(rows), len(model.names)) * self._column_scale)
@@ -195,6 +196,8 @@ def scaling(model: LinearModel) -> tuple[Vector, Vector]:
     m, n = A.shape
     if not A.nnz or (A.data.min() >= 1e-3 and A.data.max() <= 1e4):
         return np.ones(m), np.ones(n)
+    from scipy import sparse
+
     logs = sparse.csr_array((np.log2(A.data), A.indices, A.indptr), shape=A.shape)
     by_row, by_column = logs, logs.tocsc()
     in_row, in_column = np.diff(by_row.indptr), np.diff(by_column.indptr)

@@ -6,7 +6,6 @@ import math
 
 import highspy
 import numpy as np
-from scipy import sparse
 
 from mopt.highs import SilentHighs
 from mopt.whole import Floats, Pair, WholeProgram
@@ -28,7 +27,7 @@ class Relaxation:
         matrix[:m, :n] = program.weights / self._row_size[:, None]
         matrix[m:, :n] = (program.costs / self._size).T
         matrix[m:, n] = -1.0
-        A = sparse.csr_array(matrix)
+        rows, columns = np.nonzero(matrix)
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = n + 1, m + 2
         lp.col_cost_ = np.append(np.zeros(n), 1.0)
@@ -37,7 +36,8 @@ class Relaxation:
         lp.row_upper_ = np.concatenate([np.full(m, inf), [0.0, 0.0]])
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         lp.a_matrix_.num_col_, lp.a_matrix_.num_row_ = n + 1, m + 2
-        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
+        lp.a_matrix_.start_ = np.searchsorted(rows, np.arange(m + 3))
+        lp.a_matrix_.index_, lp.a_matrix_.value_ = columns, matrix[rows, columns]
         self._h = SilentHighs()
         self._h.setOptionValue("output_flag", False)
         self._h.setOptionValue("threads", 1)

@@ -28,7 +28,7 @@ def sifting(workers: int | Any, deadline: float, statistics: Statistics) -> Sift
 
     Helpers may fail or be lost at any time: their types are looked at here then.
     """
-    found = helpers(workers)
+    found = helpers(workers, __name__)
     check = partial(check_time, deadline)
 
     def sift(sieve: Sieve, types: Ints) -> None:

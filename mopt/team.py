@@ -48,7 +48,7 @@ class Team:
         self._closed = False
         self._out: dict[Part, Future[tuple[Part, float]]] = {}
         self._executor: Any = None
-        if (found := helpers(workers)) is not None:
+        if (found := helpers(workers, __name__)) is not None:
             self._executor, started = found
             started.add_done_callback(partial(self._welcome, workers - 1))
 

@@ -130,8 +130,8 @@ def started(executor: Executor) -> tuple[Executor, Future[None]]:
 
 
 def helped_by(monkeypatch: pytest.MonkeyPatch, executor: Executor) -> None:
-    monkeypatch.setattr(team, "helpers", lambda workers: started(executor) if workers > 1 else None)
-    monkeypatch.setattr(epsilon, "helpers", lambda workers: None)
+    monkeypatch.setattr(team, "helpers", lambda workers, _: started(executor) if workers > 1 else None)
+    monkeypatch.setattr(epsilon, "helpers", lambda workers, _: None)
 
 
 @pytest.mark.parametrize(("size", "few", "most", "method"), [(25, 300, 800, "costs"), (40, 100, 200, "sweep")])
@@ -201,8 +201,8 @@ def test_choices_of_units_looked_at_by_helpers(
     problem = elapsed_problem()
     one = mopt.solve_epsilon_front(problem)
     with Counting(fails, refuses) as executor:
-        monkeypatch.setattr(sifting, "helpers", lambda workers: started(executor) if workers > 1 else None)
-        monkeypatch.setattr(epsilon, "helpers", lambda workers: None)
+        monkeypatch.setattr(sifting, "helpers", lambda workers, _: started(executor) if workers > 1 else None)
+        monkeypatch.setattr(epsilon, "helpers", lambda workers, _: None)
         several = mopt.solve_epsilon_front(problem, workers=2)
         assert executor.asked > 2
     assert len(one) > 10
@@ -223,7 +223,7 @@ def test_helpers_get_nothing_until_one_has_started(monkeypatch: pytest.MonkeyPat
 
     with Counting() as executor:
         helped_by(monkeypatch, executor)
-        monkeypatch.setattr(team, "helpers", lambda workers: (executor, future))
+        monkeypatch.setattr(team, "helpers", lambda workers, _: (executor, future))
         if points == 0:
             future.set_exception(BrokenExecutor("it can't start"))
         several = front_of(m, 3, callback=start)
@@ -234,7 +234,7 @@ def test_helpers_get_nothing_until_one_has_started(monkeypatch: pytest.MonkeyPat
 
 def ready() -> Executor:
     """A helper that has started."""
-    found = helpers.helpers(2)
+    found = helpers.helpers(2, "mopt.team")
     assert found is not None
     found[1].result()
     return found[0]
@@ -257,9 +257,9 @@ def test_processes_find_what_one_finds_though_one_is_killed() -> None:
 
 
 def test_no_helpers_for_one_worker_or_a_pool_of_the_users() -> None:
-    assert helpers.helpers(1) is None
+    assert helpers.helpers(1, "mopt.team") is None
     with ThreadPoolExecutor(1) as pool:
-        assert helpers.helpers(pool) is None
+        assert helpers.helpers(pool, "mopt.team") is None
 
 
 def test_where_no_process_can_start_one_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +268,7 @@ def test_where_no_process_can_start_one_does_all(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("loky.get_reusable_executor", refuse)
     m = knapsack()
-    assert helpers.helpers(2) is None
+    assert helpers.helpers(2, "mopt.team") is None
     assert front_of(m, 2).points == front_of(m).points
 
 
