@@ -126,6 +126,27 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
+class _Lazy:
+    """A field that may be given as a function: it is called when the field is first looked at."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Any:
+        if instance is None:
+            return None  # the field's default
+        fields = vars(instance)
+        if callable(value := fields[self._name]):
+            value = fields[self._name] = value()
+        return value
+
+    def __set__(self, instance: object, value: Any) -> None:
+        vars(instance)[self._name] = value
+
+
+_lazy: Any = _Lazy()
+
+
 @dataclass(frozen=True)
 class Point:
     """A point of a front.
@@ -140,7 +161,7 @@ class Point:
         The same values as exact rationals, both minimised (maximised objectives negated) and possibly scaled.
     proof : Proof or None
     plan : Plan or None
-        None on the front of a model that isn't a `Problem`'s.
+        None on the front of a model that isn't a `Problem`'s. It is worked out when it is first looked at.
     denominators : (float, float)
         Denominator of each objective that is a ratio; 1 for a linear one.
     """
@@ -151,8 +172,11 @@ class Point:
     variables: Mapping[str, float]
     exact: tuple[Exact, Exact] | None = None
     proof: Proof | None = None
-    plan: Plan | None = None
+    plan: Plan | None = _lazy
     denominators: tuple[float, float] = (1.0, 1.0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"plan": self.plan}
 
     @property
     def values(self) -> Mapping[str, float]:

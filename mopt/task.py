@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,8 @@ class Task:
     enumerate : callable, optional
         All nondominated candidates, where there are few enough choices to look at them all; it is given what looks at
         all choices of some types, which may raise to stop.
+    plan : callable, optional
+        The plan of a candidate with these objectives, or what works it out when it is wanted.
     finite : bool
         Whether the front is finite although continuous variables appear in the objectives.
     finest : Fraction
@@ -95,7 +98,7 @@ class Task:
     forms: tuple[Form, ...]
     check: Check
     why_infeasible: Callable[[], tuple[str, str]]
-    plan: Callable[[Candidate, tuple[float, float]], Plan] | None = None
+    plan: Callable[[Candidate, tuple[float, float]], Plan | Callable[[], Plan]] | None = None
     enumerate: Callable[[Sift], tuple[list[Candidate], int]] | None = None
     finite: bool = False
     finest: Fraction = Fraction(1, 10**6)
@@ -133,12 +136,13 @@ class Task:
             denominators = (first, second)
         variables = dict(self.model.fixed)
         variables.update(zip(self.model.names, candidate.x.tolist(), strict=True))
+        plan: Any = None if self.plan is None else self.plan(candidate, own)
         return Point(
             objectives=own,
             variables=variables,
             exact=self.values(candidate),
             proof=proof,
-            plan=None if self.plan is None else self.plan(candidate, own),
+            plan=plan,
             denominators=denominators,
         )
 
@@ -238,9 +242,9 @@ def _of_problem(problem: Problem) -> Task:
                 counts[i, r] = c
         return Choice(units, counts)
 
-    def plan(candidate: Candidate, own: tuple[float, float]) -> Plan:
+    def plan(candidate: Candidate, own: tuple[float, float]) -> Callable[[], Plan]:
         assert isinstance(candidate, _Judged)
-        return evaluator.plan(candidate.choice, candidate.worth, own[1])
+        return partial(evaluator.plan, candidate.choice, candidate.worth, own[1])
 
     check = _ProblemCheck(evaluator, choice_of, work)
     count = choices(smaller)

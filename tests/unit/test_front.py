@@ -1,5 +1,6 @@
 """What can be read off a front, on fronts small enough to work out by hand."""
 
+import copy
 import math
 import pickle
 from dataclasses import replace
@@ -74,6 +75,32 @@ def test_a_front_is_a_sequence_of_its_points():
 def test_equality_and_pickle_go_by_content():
     assert pickle.loads(pickle.dumps(MIXED)) == MIXED
     assert finite((1.0, 0.1)) == finite((1.0, 0.1)) != finite((1.0, 0.2))
+
+
+def test_a_plan_is_worked_out_once_when_it_is_first_looked_at():
+    asked = []
+
+    def work_out():
+        asked.append(1)
+        return plan(1.0, 0.5, units=2)
+
+    looks = (
+        lambda point: point.plan,
+        lambda point: point.units and point.plan,
+        lambda point: pickle.loads(pickle.dumps(point)).plan,
+        lambda point: copy.deepcopy(point).plan,
+        lambda point: replace(point, proof=None).plan,
+        lambda point: front([point])[0].plan,
+    )
+    for look in looks:
+        asked.clear()
+        point = Point((1.0, 0.5), {}, plan=work_out)
+        assert not asked
+        assert look(point) == plan(1.0, 0.5, units=2)
+        assert point.units == {"a100": 2}
+        assert point == Point((1.0, 0.5), {}, plan=plan(1.0, 0.5, units=2))
+        assert asked == [1]
+    assert Point((1.0, 0.5), {}).plan is None
 
 
 @pytest.mark.parametrize("second", [(0.5, 0.2), (1.0, 0.2), (2.0, 0.1), (2.0, 0.05)])

@@ -109,6 +109,15 @@ def test_the_whole_catalog_travels_in_200_kB():
     assert len(pickle.dumps(whole)) <= 200_000
 
 
+def test_a_front_of_the_whole_catalog_travels_in_200_kB():
+    workload = mopt.load_workload("llama3-8b-decode")
+    front = mopt.solve_epsilon_front(mopt.Problem(mopt.load_catalog(), workload, samples=20_000, time_limit=1.0))
+    assert len(front) > 400
+    travelled = pickle.dumps(front)
+    assert len(travelled) <= 200_000
+    assert pickle.loads(travelled) == front
+
+
 def test_a_problem_comes_back_as_it_was():
     given = problem(min_units={"small": 1})
     for again in (pickle.loads(pickle.dumps(given)), copy.deepcopy(given), copy.copy(given)):
