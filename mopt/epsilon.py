@@ -255,7 +255,7 @@ class _Run:
                         return f"point limit of {self.max_points:g}"
                     if stopped := self._record(piece):
                         return stopped
-                    bar.show(self._count(), self._share(), time.perf_counter() - self.began)
+                    bar.show(self._count(), self._share, time.perf_counter() - self.began)
                     if self.checkpoint is not None and time.perf_counter() - self.saved > 1.0:
                         self._assemble(False, "still running").save(self.checkpoint)
                         self.saved = time.perf_counter()

@@ -29,7 +29,9 @@ _FEW = 200_000
 _MOST, _MOST_ROWS = 16_000_000, 1_000_000
 # And to prove a known solution nondominated, or find a better one.
 _PROOF = 20_000
-_BEAM = 3_000
+_BEAM = 1_500
+# Ends are mostly found with fewer partial solutions.
+_NARROW = 300
 # More partial solutions than this are compared with each other, and again once they are so many times as many.
 _COMPARED, _GROWN = 500, 3.0
 # More than this are compared roughly with each new item, in a grid of so many cells each.
@@ -78,19 +80,24 @@ class Boxes:
         TooManyError
             If there is too much to list, or a beam finds no solution.
         """
-        found = []
-        for k in (0, 1):
-            direction = (1.0, math.inf) if k == 0 else (math.inf, 1.0)
-            some = self._below(direction, (math.inf, math.inf), beam=_BEAM)
+        return self._end(0), self._end(1)
+
+    def _end(self, k: int) -> Listed:
+        direction = (1.0, math.inf) if k == 0 else (math.inf, 1.0)
+        for beam, most in ((_NARROW, _FEW), (_BEAM, self._most)):
+            some = self._below(direction, (math.inf, math.inf), beam=beam)
             if not some:
-                raise TooManyError
+                continue
             least = min(one.costs[k] for one in some)
             box = (least, math.inf) if k == 0 else (math.inf, least)
-            ties = self._below(direction, box, most=self._most)
+            try:
+                ties = self._below(direction, box, most=most)
+            except TooManyError:
+                continue
             best = min(one.costs[k] for one in ties)
             ties = [one for one in ties if one.costs[k] <= best * (1 + _EQUAL)]
-            found.append(min(ties, key=lambda one: one.costs[1 - k]))
-        return found[0], found[1]
+            return min(ties, key=lambda one: one.costs[1 - k])
+        raise TooManyError
 
     def inside(self, a: Pair, b: Pair) -> tuple[list[Listed], bool]:
         """All nondominated solutions right of a, below it, and not right of b; or else, and False, some of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -20,11 +21,11 @@ class Progress:
             self._bar = tqdm(total=100.0, bar_format="{l_bar}{bar}| {postfix} [{elapsed}]", desc="front", leave=False)
         return self
 
-    def show(self, points: int, share: float, seconds: float) -> None:
+    def show(self, points: int, share: Callable[[], float], seconds: float) -> None:
         """Show what is done."""
         if self._bar is not None:
             self._bar.set_postfix_str(f"{points} points, {seconds / max(points, 1):.2g} s each")
-            self._bar.update(100.0 * share - self._bar.n)
+            self._bar.update(100.0 * share() - self._bar.n)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
