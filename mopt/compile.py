@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel,
             raise InputError(
                 [Fault("", "model", "constraint or objective", str(error).strip(), "must be linear")]
             ) from None
-    columns = info.columns
+    columns, rows = info.columns, info.rows
     forms = [
         Form(np.asarray(row, dtype=float).ravel(), float(constant))
         for row, constant in zip(info.c.toarray(), info.c_offset, strict=True)
@@ -56,8 +57,7 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel,
         numerator = forms.pop(0)
         compiled.append(Objective(name, sense, numerator, None if denominator is None else forms.pop(0)))
     rhs = np.asarray(info.rhs, dtype=float)
-    kinds = np.array([row.bound_type for row in info.rows], dtype=int)
-    names = tuple(variable.name for variable in columns)
+    kinds = np.array([row.bound_type for row in rows], dtype=int)
     faults = [
         Fault("", "model", variable.name, variable.domain.name, "must be a real, integer or binary interval")
         for variable in columns
@@ -78,12 +78,17 @@ def compile_model(model: Any, objectives: tuple[Any, Any]) -> tuple[LinearModel,
         lower=lower,
         upper=upper,
         integer=integer,
-        names=names,
-        row_names=tuple(row.constraint.name for row in info.rows),
+        column_name=partial(_name, model, columns),
+        row_name=partial(_name, model, [row.constraint for row in rows]),
         objectives=(compiled[0], compiled[1]),
         fixed=fixed,
     )
     return compiled_model, {id(variable): column for column, variable in enumerate(columns)}
+
+
+def _name(model: Any, components: list[Any], k: int) -> str:
+    """The name of a component of a model, which is kept with it: components don't keep what they are part of."""
+    return str(components[k].name)
 
 
 def _parts(objective: Any, position: int) -> tuple[str, int, Any, Any]:

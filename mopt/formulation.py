@@ -43,7 +43,8 @@ def formulated(problem: Problem) -> pyo.ConcreteModel:
     m = _with_units(problem)
     add_samples(m, problem)
     add_demand(m)
-    add_capacity(m, problem)
+    if problem.billing != "elapsed":  # whose samples are room less what is left of it
+        add_capacity(m, problem)
     _BILLING[problem.billing](m, problem)
     add_limits(m, problem)
     add_objectives(m, problem)
@@ -208,8 +209,9 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
     """All units of a pair run the same c launches, z_irc ∈ {0, 1}; n_irc, n_ir or 0, run c; samples are room less σ.
 
     Σ_c z_irc ≤ 1; z_irc ≤ n_irc ≤ N_i·z_irc; n_ir = Σ_c n_irc; b_ir = Σ_c (B_irc·n_irc − σ_irc) with
-    B_irc = min(c·b̄_ir, W_ir, B_r) and σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir. Of a
-    table, c stands for a choice of launches instead, the quickest for some total B_irc.
+    B_irc = min(c·b̄_ir, W_ir, B_r) and σ_irc ≥ 0 the room left, so that b_ir ≤ c·b̄_ir·n_ir and b_ir ≤ W_ir·n_ir. What
+    fewer launches can do they do no slower: σ_irc ≤ (B_irc − B_irc')·n_irc, with c' the choice before c. Of a table, c
+    stands for a choice of launches instead, the quickest for some total B_irc.
     """
     limits = problem.unit_limits
     choices = _choices(problem)
@@ -226,7 +228,10 @@ def add_elapsed_choice(m: pyo.ConcreteModel, problem: Problem) -> None:
         m._LAUNCHES, rule=lambda m, i, r, c: m._counted[i, r, c] <= limits[i] * m._chosen[i, r, c]
     )
     m._chosen_if_counted = pyo.Constraint(m._LAUNCHES, rule=lambda m, *key: m._chosen[key] <= m._counted[key])
-    m._fits = pyo.Constraint(m._LAUNCHES, rule=lambda m, *key: m._room[key] <= m._counted[key])
+    m._fits = pyo.Constraint(
+        m._LAUNCHES,
+        rule=lambda m, *key: m._room[key] <= (1 - _least(problem, *key) / _room(problem, *key)) * m._counted[key],
+    )
     m._share = pyo.Expression(
         m.PAIRS,
         rule=lambda m, i, r: sum(
@@ -244,6 +249,11 @@ def _choices(problem: Problem) -> dict[Pair, range]:
 def _room(problem: Problem, i: str, r: str, c: int) -> float:
     """The most samples that a unit can do in c launches."""
     return min(problem.modes[i, r][c - 1].most, problem.demand_by_name[r].samples)
+
+
+def _least(problem: Problem, i: str, r: str, c: int) -> float:
+    """The least samples worth doing in c launches: what the choice before can do."""
+    return _room(problem, i, r, c - 1) if c > 1 else 0.0
 
 
 def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
@@ -290,12 +300,12 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
     # These follow for whole digits; for fractions they are tighter.
     m._paid_if_counted = pyo.Constraint(m._LAUNCHES, rule=lambda m, *key: m._paid[key] <= m._counted[key])
     m._paid_at_least = pyo.Constraint(m.PAIRS, rule=lambda m, *pair: m._any_paid[pair] <= m._all_paid[pair])
-    m._paid_at_most = pyo.Constraint(
-        m.PAIRS, rule=lambda m, i, r: m._all_paid[i, r] <= limits[i] * m._any_paid[i, r]
-    )
+    m._paid_at_most = pyo.Constraint(m.PAIRS, rule=lambda m, i, r: m._all_paid[i, r] <= limits[i] * m._any_paid[i, r])
     overhead = {pair: problem.startup + service.overhead for pair, service in problem.services.items()}
     taus = {
-        (i, r, c): PiecewiseLinear(problem.modes[i, r][c - 1].pieces).restricted(0, _room(problem, i, r, c))
+        (i, r, c): PiecewiseLinear(problem.modes[i, r][c - 1].pieces).restricted(
+            _least(problem, i, r, c), _room(problem, i, r, c)
+        )
         for i, r, c in m._LAUNCHES
     }
     pieces = [(*key, p) for key, tau in taus.items() for p in range(len(tau.pieces))]
@@ -304,9 +314,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         slope, intercept = taus[i, r, c].pieces[p]
         room = _room(problem, i, r, c)
         full = overhead[i, r] + intercept + slope * room
-        return m._paid[i, r, c] >= _dot(
-            [full / T, -slope * room / T], [m._counted[i, r, c], m._room[i, r, c]]
-        )
+        return m._paid[i, r, c] >= _dot([full / T, -slope * room / T], [m._counted[i, r, c], m._room[i, r, c]])
 
     m.roof = pyo.Constraint(pieces, rule=rule)
     m.launches = pyo.Expression(
@@ -314,9 +322,7 @@ def add_elapsed(m: pyo.ConcreteModel, problem: Problem) -> None:
         rule=lambda m, i, r: sum(problem.modes[i, r][c - 1].launches * m._counted[i, r, c] for c in choices[i, r]),
     )
     m._billed = pyo.Expression(m.PAIRS, rule=lambda m, *pair: T * m._all_paid[pair])
-    m.busy = pyo.Expression(
-        m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - overhead[i, r] * m.dedicated[i, r]
-    )
+    m.busy = pyo.Expression(m.PAIRS, rule=lambda m, i, r: m._billed[i, r] - overhead[i, r] * m.dedicated[i, r])
     serves = problem.serves
     m.billed = pyo.Expression(m.RESOURCES, rule=lambda m, i: sum(m._billed[i, r] for r in serves[i]))
 

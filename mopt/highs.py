@@ -94,11 +94,11 @@ class Highs:
 
         row_scale, self._column_scale = scaling(model)
         A = sparse.diags_array(row_scale) @ model.matrix @ sparse.diags_array(self._column_scale)
-        extra = sparse.csr_array(np.array(rows).reshape(len(rows), len(model.names)) * self._column_scale)
+        extra = sparse.csr_array(np.array(rows).reshape(len(rows), len(model.lower)) * self._column_scale)
         matrix = sparse.csr_array(sparse.vstack([A, extra], format="csr"))
         free = np.full(len(rows), highspy.kHighsInf)
         lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(model.names), matrix.shape[0]
+        lp.num_col_, lp.num_row_ = len(model.lower), matrix.shape[0]
         lp.col_cost_ = np.zeros(lp.num_col_)
         lp.col_lower_, lp.col_upper_ = model.lower / self._column_scale, model.upper / self._column_scale
         lp.row_lower_ = np.concatenate([model.row_lower * row_scale, -free])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -68,8 +69,8 @@ class LinearModel:
     Attributes
     ----------
     matrix : csr_array of shape (m, n)
-    names, row_names : tuple of str
-        Of the n variables and the m rows.
+    column_name, row_name : callable
+        The names of variables and rows, by their places: to work all of them out takes as long as the rest of compiling.
     """
 
     matrix: sparse.csr_array
@@ -78,10 +79,15 @@ class LinearModel:
     lower: Vector
     upper: Vector
     integer: npt.NDArray[np.bool_]
-    names: tuple[str, ...]
-    row_names: tuple[str, ...]
+    column_name: Callable[[int], str]
+    row_name: Callable[[int], str]
     objectives: tuple[Objective, Objective]
     fixed: dict[str, float]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the n variables."""
+        return tuple(map(self.column_name, range(len(self.lower))))
 
     @cached_property
     def _sizes(self) -> sparse.csr_array:
@@ -115,13 +121,13 @@ class LinearModel:
         if _within(x, self.lower, self.upper) and _within(activity, self.row_lower, self.row_upper):
             return []
         outside = np.maximum(self.lower - x, x - self.upper) > tolerance * np.maximum(1.0, abs(x))
-        missed = [self.names[j] for j in np.flatnonzero(outside)]
+        missed = [self.column_name(int(j)) for j in np.flatnonzero(outside)]
         size = self._sizes @ abs(x)
         for bound, sign, own in self._bounds:
             scale, excess = size + own, sign * (bound - activity)
             # Floating-point sums settle all rows but those that are within their own rounding of the tolerance.
             missed += [
-                self.row_names[i]
+                self.row_name(int(i))
                 for i in np.flatnonzero(excess > (tolerance - _ROUNDING) * scale)
                 if excess[i] > (tolerance + _ROUNDING) * scale[i] or self._misses(int(i), x, bound[i], sign, tolerance)
             ]

@@ -349,7 +349,7 @@ def _ends(task: Task, session: Session, grid: Grid) -> tuple[Found, Found]:
 
 def _unbounded(task: Task) -> InputError | InfeasibleError:
     highs = Highs(task.model, ())
-    if highs.solve(np.zeros(len(task.model.names)), (), {}).x is None:
+    if highs.solve(np.zeros(len(task.model.lower)), (), {}).x is None:
         return InfeasibleError(*task.why_infeasible())
     faults = []
     for k, axis in enumerate(task.axes):

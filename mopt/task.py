@@ -252,7 +252,7 @@ def _of_problem(problem: Problem) -> Task:
     def enumerated(sift: Sift) -> tuple[list[Candidate], int]:
         found = []
         for choice in nondominated_choices(smaller, peaks, sift):
-            x = np.zeros(len(linear.names))
+            x = np.zeros(len(linear.lower))
             for pair, n in choice.dedicated.items():
                 x[dedicated[pair]] = n
                 x[chosen[(*pair, choice.counts[pair])]] = 1
@@ -359,7 +359,7 @@ def has_plan(problem: Problem) -> bool:
         linear, _ = compile_model(model, (model.cost, model.cost))
     except InfeasibleError:
         return False
-    return Highs(linear, ()).solve(np.zeros(len(linear.names)), (), {}).status is Status.OPTIMAL
+    return Highs(linear, ()).solve(np.zeros(len(linear.lower)), (), {}).status is Status.OPTIMAL
 
 
 def least_cost(problem: Problem) -> float:

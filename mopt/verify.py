@@ -70,8 +70,8 @@ class Disguised:
             lower=model.lower[columns],
             upper=model.upper[columns],
             integer=model.integer[columns],
-            names=tuple(model.names[k] for k in columns),
-            row_names=tuple(model.row_names[k] for k in order),
+            column_name=lambda k: model.column_name(columns[k]),
+            row_name=lambda k: model.row_name(order[k]),
         )
         self._highs = Highs(shuffled, [row[columns] for row in rows])
 

@@ -54,7 +54,8 @@ def text(model):
         f"maximise ({used}) / ({terms(utilization.denominator.coefficients)})",
         "subject to",
     ]
-    rows = zip(linear.row_names, linear.row_lower, linear.row_upper, linear.matrix.toarray(), strict=True)
+    names = map(linear.row_name, range(len(linear.row_lower)))
+    rows = zip(names, linear.row_lower, linear.row_upper, linear.matrix.toarray(), strict=True)
     for name, low, high, coefficients in rows:
         body = terms(coefficients)
         if low == high:

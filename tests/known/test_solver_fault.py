@@ -35,8 +35,8 @@ def faulty() -> Task:
         lower=np.array(lp.col_lower_),
         upper=np.array(lp.col_upper_),
         integer=integer,
-        names=tuple(f"x{j}" for j in range(lp.num_col_)),
-        row_names=tuple(f"r{i}" for i in range(lp.num_row_)),
+        column_name="x{}".format,
+        row_name="r{}".format,
         objectives=(Objective("cost", 1, forms[0]), Objective("count", 1, forms[1])),
         fixed={},
     )
