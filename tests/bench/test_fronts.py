@@ -49,7 +49,7 @@ def test_set_partitioning(measure, name):
 @pytest.mark.parametrize("billing", ["reserved", "per_use", "elapsed"])
 @pytest.mark.parametrize("reduced", [False, True])
 def test_model_and_compile(benchmark, billing, reduced):
-    catalog = mopt.load_catalog(spot=True)
+    catalog = mopt.load_catalog()
     workload = mopt.load_workload("resnet50-train")
 
     def build():  # a new problem each time, as what it works out is kept
