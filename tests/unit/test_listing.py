@@ -75,6 +75,7 @@ def test_small_lists_and_beams_find_the_same(items: list[tuple[int, int, int, in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing, "_FEW", 4)
         patch.setattr(listing, "_BEAM", 2)
+        patch.setattr(listing, "_NARROW", 1)
         patch.setattr(listing, "_COMPARED", 3)
         patch.setattr(listing, "_ROUGHLY", 0)
         found = [cover.costs for cover in points(problem(items, demand))]
@@ -157,6 +158,7 @@ def test_too_much_to_list_goes_to_the_solver(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(listing, "_FEW", few)
         monkeypatch.setattr(listing, "_MOST", few)
         monkeypatch.setattr(listing, "_BEAM", 5)
+        monkeypatch.setattr(listing, "_NARROW", 2)
         front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
         assert front.complete
         assert front.values.tolist() == whole.values.tolist()
