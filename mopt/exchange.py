@@ -66,7 +66,7 @@ def _promising(problem: Problem, names: list[str], r: str) -> list[tuple[str, st
     prices = np.array([problem.by_name[i].price_per_hour for i in names])
     peaks = np.array([problem.peaks[i] for i in names])
     room = (1 + 1e-9) * np.minimum(prices[:, None] / prices, peaks[:, None] / peaks)
-    unlimited = np.array([problem.by_name[i].max_units is None for i in names])
+    unlimited = np.array([problem.by_name[i].max_units is None for i in names], dtype=bool)
     return [(names[a], names[b]) for a, b in np.argwhere(unlimited & (done[:, None] / done <= room))]
 
 

@@ -26,7 +26,8 @@ def build_model(problem: Problem) -> pyo.ConcreteModel:
     """The problem as a mixed-integer linear model.
 
     Constraint families, one `add_...` function each: demand, capacity, billing (reserved, per_use, elapsed), limits.
-    A user may add constraints over the public names; `solve_epsilon_front(model)` honours them.
+    A user may add constraints over the public names; `solve_epsilon_front(model)` honours them. Under elapsed billing no
+    pair runs more launches than its samples need, so constraints can't ask for more.
 
     Raises
     ------

@@ -8,6 +8,7 @@ import pytest
 
 import mopt
 from mopt import Demand, InfeasibleError, Layer, Problem, Quota, Resource, Workload, solve_epsilon_front
+from mopt.exchange import exchange_limits
 
 # A launch of b samples takes b/100 s, so that a unit does 100 samples in 1 s; its hour costs 3.60 $, its second 0.001 $.
 GPU = Resource(
@@ -195,3 +196,11 @@ def test_users_constraints_may_leave_no_plan():
     with pytest.raises(InfeasibleError) as caught:
         solve_epsilon_front(model)
     assert caught.value.limit == "model"
+
+
+def test_a_demand_that_nothing_can_serve_has_no_exchanges():
+    huge = dataclasses.replace(NET, name="huge", memory_fixed=1e12)
+    alone = Problem([GPU, TPU], huge, samples=100, time_limit=1.0)
+    assert exchange_limits(alone) == {}
+    both = Problem([GPU, TPU], demands=[Demand(NET, 100), Demand(huge, 100)], time_limit=1.0)
+    assert set(exchange_limits(both)) == {("gpu", "net"), ("tpu", "net")}
