@@ -7,18 +7,16 @@ import dataclasses
 import functools
 import inspect
 
+import networks
 import pytest
+import torch
+import transformers
+from regenerate_models import CONFIGS, PUBLISHED, click_batch, image_batch, latent_batch, make, zoo
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import networks  # noqa: E402
-from regenerate_models import CONFIGS, PUBLISHED, click_batch, image_batch, latent_batch, make, zoo  # noqa: E402
-
-import mopt.trace  # noqa: E402
-from mopt.trace import hf, pytorch  # noqa: E402
-from mopt.trace.decoder import decoder  # noqa: E402
-from mopt.workload_files import list_workloads, load_workload  # noqa: E402
+import mopt.trace
+from mopt.trace import hf, pytorch
+from mopt.trace.decoder import decoder
+from mopt.workload_files import list_workloads, load_workload
 
 transformers.logging.set_verbosity_error()
 

@@ -1,13 +1,11 @@
 """Hugging Face configurations of all sorts, small. Needs the extra `hf`."""
 
 import pytest
+import transformers
 
-pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import mopt.trace  # noqa: E402
-from mopt import InputError  # noqa: E402
-from mopt.trace import hf  # noqa: E402
+import mopt.trace
+from mopt import InputError
+from mopt.trace import hf
 
 transformers.logging.set_verbosity_error()
 

@@ -1,14 +1,12 @@
 """More PyTorch modules counted by hand: what real networks are full of. Needs the extra `torch`."""
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-
-from mopt import InputError  # noqa: E402
-from mopt.trace.pytorch import trace  # noqa: E402
+from mopt import InputError
+from mopt.trace.pytorch import trace
 
 
 class Function(nn.Module):

@@ -1,13 +1,11 @@
 """ONNX graphs built by hand. Needs the extra `onnx`."""
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper  # noqa: E402
-
-import mopt.trace  # noqa: E402
-from mopt import InputError  # noqa: E402
+import mopt.trace
+from mopt import InputError
 
 FLOAT = TensorProto.FLOAT
 

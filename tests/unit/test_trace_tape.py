@@ -144,7 +144,10 @@ def test_views_of_a_value_are_read_up_to_its_size():
     assert bytes_moved(tape, False).tolist() == [16]
 
 
-def fitted(tapes, fused=False, update=Update()):  # noqa: B008
+NO_UPDATE = Update()
+
+
+def fitted(tapes, fused=False, update=NO_UPDATE):
     return fit(tapes, fused=fused, weights=0.0, update=update, about="by hand")
 
 

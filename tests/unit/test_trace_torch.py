@@ -1,18 +1,16 @@
 """PyTorch modules small enough to count by hand, and torch's own memory tracker. Needs the extra `torch`."""
 
 import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.utils.flop_counter import FlopCounterMode
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
-
-import mopt.trace  # noqa: E402
-from mopt import InputError  # noqa: E402
-from mopt.trace.pytorch import trace  # noqa: E402
-from mopt.trace.shape_cache import ShapeCache  # noqa: E402
+import mopt.trace
+from mopt import InputError
+from mopt.trace.pytorch import trace
+from mopt.trace.shape_cache import ShapeCache
 
 
 def forward(module, inputs, **settings):
