@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import bz2
-import html
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
-from itertools import count, pairwise
 from numbers import Integral, Real
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, overload
@@ -17,9 +14,10 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from mopt import geometry
+from mopt import front_text, geometry
 from mopt.certificate import Certificate as Certificate
 from mopt.errors import Fault, InputError
+from mopt.front_checks import disorder, stray_ends
 from mopt.point import STORED, Point, Segment, plain
 
 if TYPE_CHECKING:
@@ -85,30 +83,8 @@ class ParetoFront:
     def __post_init__(self) -> None:
         object.__setattr__(self, "statistics", plain(self.statistics))
         object.__setattr__(self, "state", plain(self.state))
-        faults = [*self._disorder(), *self._stray_ends()]
-        if faults:
+        if faults := [*disorder(self), *stray_ends(self)]:
             raise InputError(faults)
-
-    def _disorder(self) -> Iterator[Fault]:
-        for k, (point, following) in enumerate(pairwise(self.points), start=1):
-            here: tuple[float | Fraction, ...] = geometry.minimised(point, self.senses)
-            there: tuple[float | Fraction, ...] = geometry.minimised(following, self.senses)
-            if point.exact and following.exact:
-                here, there = point.exact, following.exact
-            if not (here[0] < there[0] and here[1] > there[1]):
-                allowed = f"must be worse than {point.objectives} in the first and better in the second"
-                yield Fault("", f"point {k}", "objectives", following.objectives, allowed)
-
-    def _stray_ends(self) -> Iterator[Fault]:
-        known = {point.objectives for point in self.points}
-        for k, segment in enumerate(self.segments):
-            (x0, y0), (x1, y1) = geometry.corners(segment, self.senses)
-            if not (x0 < x1 and y0 > y1):
-                allowed = f"must be worse than its start {segment.start.objectives} in the first, better in the second"
-                yield Fault("", f"segment {k}", "end", segment.end.objectives, allowed)
-            for end, closed in geometry.ends_of(segment):
-                if closed and end.objectives not in known:
-                    yield Fault("", f"segment {k}", "closed end", end.objectives, "must be a point of the front")
 
     def __len__(self) -> int:
         return len(self.points)
@@ -208,7 +184,7 @@ class ParetoFront:
         found = geometry.locate(self._some_pieces(), self.senses, self.names.index(name), float(bound))
         if found is None:
             k = self.names.index(name)
-            low, high = self._ranges()[k]
+            low, high = geometry.ranges(self.pieces, self.senses)[k]
             best = f"at least {low!r}" if self.senses[k] == 1 else f"at most {high!r}"
             allowed = f"must be {best}; this front has {low!r} to {high!r}"
             raise InputError([Fault("", "front", name, bound, allowed)])
@@ -265,7 +241,7 @@ class ParetoFront:
         chosen = geometry.cover(scaled[:, 0], scaled[:, 1], min(n, len(candidates)))
         gaps = np.abs(np.diff(xy[chosen], axis=0)).max(axis=0)
         resolution = (self.resolution[0] + float(gaps[0]), self.resolution[1] + float(gaps[1]))
-        reason = f"thinned to {len(chosen)} points from a front of {self._size()}"
+        reason = f"thinned to {len(chosen)} points from a front of {front_text.size(self)}"
         return replace(
             self,
             points=tuple(candidates[k] for k in chosen),
@@ -304,30 +280,9 @@ class ParetoFront:
         segments from 0 (<NA> outside), so that `groupby("segment")` gives their ends; `closed` says whether the end
         belongs to the front. A point where two closed ends meet has two rows.
         """
-        import pandas as pd
+        from mopt.front_frame import frame_of
 
-        rows: list[Point] = []
-        segment: list[int | None] = []
-        closed: list[bool] = []
-        for number, piece in self._numbered():
-            ends = ((piece, True),) if isinstance(piece, Point) else geometry.ends_of(piece)
-            rows += [point for point, _ in ends]
-            segment += [number] * len(ends)
-            closed += [belongs for _, belongs in ends]
-
-        columns: dict[str, object] = {
-            name: np.array([row.objectives[k] for row in rows], dtype=np.float64) for k, name in enumerate(self.names)
-        }
-        plans = [row.plan for row in rows if row.plan is not None]
-        if plans and len(plans) == len(rows):
-            columns["cost_per_hour"] = [plan.cost_per_hour for plan in plans]
-            for name in _used(plan.units for plan in plans):
-                columns[f"units[{name}]"] = [plan.units.get(name, 0) for plan in plans]
-            for name in _used(plan.samples for plan in plans):
-                columns[f"samples[{name}]"] = [plan.samples.get(name, 0) for plan in plans]
-        if self.segments:
-            columns |= {"segment": pd.array(segment, dtype="Int64"), "closed": closed}
-        return pd.DataFrame(columns)
+        return frame_of(self)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the front: points, segments with open and closed ends, the knee, and the fleets at both ends.
@@ -402,55 +357,16 @@ class ParetoFront:
         save_front(self, path)
 
     def __repr__(self) -> str:
-        lines = [f"ParetoFront of {self._size()}, {self._state()}"]
-        if self.points:
-            for name, sense, (low, high) in zip(self.names, self.senses, self._ranges(), strict=True):
-                lines.append(f"  {name} ({'minimised' if sense == 1 else 'maximised'}): {low:.6g} to {high:.6g}")
-        lines += [f"  {statement}" for statement in self.certificate.statements]
-        lines += [f"  assumed: {assumption}" for assumption in self.assumptions]
-        return "\n".join(lines)
+        return front_text.described(self)
 
     def _repr_html_(self) -> str:
-        head = html.escape(f"Pareto front of {self._size()}, {self._state()}")
-        foot = html.escape("; ".join(self.certificate.statements))
-        table = self.to_frame().to_html(max_rows=20, float_format="{:.6g}".format, na_rep="", border=0)
-        return f"<div><p><b>{head}</b></p>{table}<p><small>{foot}</small></p></div>"
-
-    def _numbered(self) -> Iterator[tuple[int | None, Point | Segment]]:
-        numbers = count()
-        for piece in self.pieces:
-            yield (None if isinstance(piece, Point) else next(numbers)), piece
-
-    def _size(self) -> str:
-        parts = [(len(self.points), "point"), (len(self.segments), "segment")][: 2 if self.segments else 1]
-        return " and ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in parts)
-
-    def _state(self) -> str:
-        if self.complete:
-            return "complete"
-        open_ = ", ".join(f"{low:.6g} to {high:.6g}" for low, high in self.unexplored)
-        still = f"; {self.names[1]} still open: {open_}" if open_ else ""
-        return f"not complete ({self.why_incomplete or 'no reason given'}{still})"
-
-    def _ranges(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Lowest and highest value of each objective on the closed front."""
-        ideal, nadir = geometry.box(self.pieces, self.senses)
-        first, second = (
-            tuple(sorted((sense * best, sense * worst)))
-            for sense, best, worst in zip(self.senses, ideal, nadir, strict=True)
-        )
-        return (first[0], first[1]), (second[0], second[1])
+        return front_text.as_html(self)
 
     def _some_points(self) -> tuple[Point, ...]:
         if not self.points:
-            raise InputError(f"the front has no points ({self._state()})")
+            raise InputError(f"the front has no points ({front_text.state(self)})")
         return self.points
 
     def _some_pieces(self) -> tuple[Point | Segment, ...]:
         self._some_points()
         return self.pieces
-
-
-def _used(tables: Iterable[Mapping[str, float]]) -> list[str]:
-    """Names with an entry in any of the tables, in order of appearance."""
-    return list(dict.fromkeys(name for table in tables for name in table))

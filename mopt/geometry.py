@@ -54,6 +54,14 @@ def box(pieces: Sequence[Piece], senses: tuple[int, int]) -> tuple[Pair, Pair]:
     return (first[0], last[1]), (last[0], first[1])
 
 
+def ranges(pieces: Sequence[Piece], senses: tuple[int, int]) -> tuple[Pair, Pair]:
+    """Lowest and highest value of each objective, in its own sense, on the closed front."""
+    first, second = (
+        sorted((sense * best, sense * worst)) for sense, best, worst in zip(senses, *box(pieces, senses), strict=True)
+    )
+    return (first[0], first[1]), (second[0], second[1])
+
+
 def locate(pieces: Sequence[Piece], senses: tuple[int, int], objective: int, value: float) -> Point | None:
     """The best point in the other objective with `objective` (0 or 1) no worse than `value`, or None.
 

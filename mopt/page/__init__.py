@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mopt import front_text
 from mopt.errors import Fault, InputError
 from mopt.geometry import ends_of
 from mopt.point import Plan, Point, Segment
@@ -126,8 +127,8 @@ def page_data(front: ParetoFront, problem: Problem | None = None) -> dict[str, A
         rows.append(row)
     knee = front.knee().objectives if front.points else None
     return {
-        "heading": f"Pareto front of {front._size()}",
-        "state": front._state(),
+        "heading": f"Pareto front of {front_text.size(front)}",
+        "state": front_text.state(front),
         "complete": front.complete,
         "axes": [_axis(front, k) for k in (0, 1)],
         "header": frame.iloc[:0].to_csv(index=False).rstrip("\n"),
