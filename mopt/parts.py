@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from mopt.listing import Boxes, Listed, Search, TooManyError, distinct
+from mopt.listing import Boxes, Listed, TooManyError, distinct
+from mopt.search import Search
 from mopt.whole import Pair, WholeProgram
 
 # Parts are at least so wide, as a share of the front's extent in both costs together.
-_WIDE = 1 / 32
+_WIDE = 1 / 8
 
 
 @dataclass(eq=False)
@@ -85,8 +86,7 @@ class Part:
             return
         start = self.search.last
         for end in [*places, self.end]:
-            between = [costs for costs in met if distinct(start, costs) and distinct(costs, end.costs)]
-            self.parts.append(Part(end, self.extent, Search(start, end.costs, between)))
+            self.parts.append(Part(end, self.extent, self.search.part(start, end.costs)))
             start = end.costs
 
     def _width(self, a: Pair, b: Pair) -> float:

@@ -10,10 +10,12 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 from hypothesis import given, settings, strategies as st
+from limits import limit
 
 import mopt
-from mopt import listing
-from mopt.listing import Boxes, Listed, Search, TooManyError
+from mopt import dominance, listing
+from mopt.listing import Boxes, Listed, TooManyError
+from mopt.search import Search
 from mopt.whole import WholeProgram
 
 ITEM = st.tuples(st.integers(1, 30), st.integers(0, 40), st.integers(0, 40), st.integers(0, 5)).filter(
@@ -66,16 +68,16 @@ def test_all_nondominated_covers_are_listed(items: list[tuple[int, int, int, int
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.lists(ITEM, min_size=3, max_size=5), st.floats(0.3, 0.9))
-def test_small_lists_and_beams_find_the_same(items: list[tuple[int, int, int, int]], share: float) -> None:
+@given(st.lists(ITEM, min_size=3, max_size=5), st.floats(0.3, 0.9), st.integers(1, 8))
+def test_small_lists_and_beams_find_the_same(
+    items: list[tuple[int, int, int, int]], share: float, beam: int
+) -> None:
     demand = max(1, round(share * sum(i[0] * i[3] for i in items)))
     made = problem(items, demand)
     if not made.feasible:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(listing, "_FEW", 4)
-        patch.setattr(listing, "_BEAM", 2)
-        patch.setattr(listing, "_NARROW", 1)
+        limit(patch, beam)
         patch.setattr(listing, "_COMPARED", 3)
         patch.setattr(listing, "_ROUGHLY", 0)
         found = [cover.costs for cover in points(problem(items, demand))]
@@ -93,14 +95,11 @@ def test_targets_that_are_dominated_do_no_harm(
         return
     some = np.random.default_rng(seed).integers(0, made.limits + 1, (40, len(made.limits)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(listing, "_FEW", 0)
-        patch.setattr(listing, "_BEAM", 2)
+        limit(patch, 2)
         boxes = Boxes(made)
         (start, _), (end, _) = boxes.ends
-        search = Search(start, end)
-        for first, second in sorted((some[some @ made.weights[0] >= demand] @ made.costs).tolist(), reverse=True):
-            if start[0] < first <= end[0] and end[1] <= second < start[1]:
-                search._targets.append((first, second))
+        known = [(c, d) for c, d in (some[some @ made.weights[0] >= demand] @ made.costs).tolist()]
+        search = Search(start, end, [c for c in known if start[0] < c[0] <= end[0] and end[1] <= c[1] < start[1]])
         found = [start]
         while not search.over:
             found += [cover.costs for cover in search.step(boxes)]
@@ -154,19 +153,15 @@ def test_too_much_to_list_goes_to_the_solver(monkeypatch: pytest.MonkeyPatch) ->
     m = model(1, pyo.minimize)
     whole = mopt.solve_epsilon_front(m, (m.f1, m.f2), method="solver")
     methods = set()
-    for few in (3, 30, 100, 300, 1000):
-        monkeypatch.setattr(listing, "_FEW", few)
-        monkeypatch.setattr(listing, "_MOST", few)
-        monkeypatch.setattr(listing, "_BEAM", 5)
-        monkeypatch.setattr(listing, "_NARROW", 2)
+    for beam, end in ((1, 3), (1, 1000), (2, 1000), (4, 1000), (20, 1000)):
+        limit(monkeypatch, beam, beam, end)
         front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
         assert front.complete
         assert front.values.tolist() == whole.values.tolist()
         methods.add(front.certificate.method)
     sweep = whole.certificate.method
     assert methods == {sweep, f"enumeration by reduced costs, {sweep}", "enumeration by reduced costs"}
-    monkeypatch.setattr(listing, "_FEW", 1)
-    monkeypatch.setattr(listing, "_MOST", 1)
+    limit(monkeypatch, 1, 1, 1)
     with pytest.raises(TooManyError):
         points(problem([(3, 5, 9, 9), (4, 9, 5, 9), (5, 7, 7, 9)], 60))
 
@@ -240,8 +235,9 @@ def test_reserved_with_a_quota_and_a_budget() -> None:
 def test_rows_of_either_sign_against_all_choices(seed: int, compared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also rows that nothing can keep, such as 0 ≥ 1 once the variables that may move are few."""
     if compared:  # partial solutions with each other, after each item
-        for name, value in {"_ROUGHLY": 0, "_COMPARED": 0, "_GROWN": 0.5, "_SHARED": 1}.items():
+        for name, value in {"_ROUGHLY": 0, "_COMPARED": 0, "_GROWN": 0.5}.items():
             monkeypatch.setattr(listing, name, value)
+        monkeypatch.setattr(dominance, "_SHARED", 1)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
     low = rng.integers(-2, 1, n)
@@ -264,54 +260,3 @@ def test_rows_of_either_sign_against_all_choices(seed: int, compared: bool, monk
     front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
     assert front.complete
     assert [tuple(value) for value in front.values.tolist()] == expected
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 3), st.integers(0, 2**32 - 1))
-def test_partial_solutions_that_others_beat(many: int, largest: int, columns: int, seed: int) -> None:
-    """Against all pairs: a row is beaten if another costs no more, covers no less in the first column that varies, and
-    is the same in the others."""
-    rng = np.random.default_rng(seed)
-    costs = rng.integers(0, largest, (many, 2)).astype(float)
-    covered = rng.integers(-largest, largest, (many, columns))
-    covered[:, 1:] //= largest
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(listing, "_SHARED", 1)
-        kept = listing._undominated(costs, covered)
-    assert kept is not None
-    rows = list(zip(costs.tolist(), covered.tolist(), strict=True))
-    varied = next((k for k in range(columns) if len(set(covered[:, k])) > 1), 0)
-
-    def beats(a: Any, b: Any) -> bool:
-        same = all(a[1][k] == b[1][k] for k in range(columns) if k != varied)
-        return a[0][0] <= b[0][0] and a[0][1] <= b[0][1] and a[1][varied] >= b[1][varied] and same
-
-    left = [rows[k] for k in kept]
-    assert len({str(row) for row in left}) == len(left)
-    assert sorted(left) == sorted({str(a): a for a in rows if not any(beats(b, a) and b != a for b in rows)}.values())
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.integers(1, 200), st.integers(1, 40), st.integers(1, 2), st.integers(0, 2**32 - 1))
-def test_a_grid_drops_only_what_others_beat(many: int, largest: int, columns: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    costs = rng.integers(0, largest, (many, 2)) * 0.7
-    covered = rng.integers(0, largest, (many, columns))
-    kept = listing._roughly_undominated(costs, covered)
-    if kept is None:
-        assert (covered != covered[0]).any(axis=0).sum() != 1
-        return
-    amount = covered[:, (covered != covered[0]).any(axis=0)][:, 0]
-    for k in set(range(many)) - set(kept.tolist()):
-        assert ((costs < costs[k]).all(axis=1) & (amount >= amount[k])).any()
-
-
-def test_a_grid_drops_most_of_what_others_beat() -> None:
-    rng = np.random.default_rng(1)
-    costs, covered = rng.random((5000, 2)), rng.integers(0, 1000, (5000, 1))
-    kept = listing._roughly_undominated(costs, covered)
-    left = listing._undominated(costs, covered)
-    assert kept is not None
-    assert left is not None
-    assert set(left) <= set(kept)
-    assert len(kept) - len(left) < 0.05 * (5000 - len(left))

@@ -13,9 +13,10 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 
 import pyomo.environ as pyo
 import pytest
+from limits import MANY, limit
 
 import mopt
-from mopt import epsilon, helpers, listing, sifting, team
+from mopt import epsilon, helpers, sifting, team
 
 
 def covering(decimals: int) -> pyo.ConcreteModel:
@@ -110,16 +111,9 @@ class Counting(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
-def limit(monkeypatch: pytest.MonkeyPatch, few: int, most: int) -> None:
-    """Limits of listing so low that small fronts are split, and if lower, here and there left to the solver."""
-    monkeypatch.setattr(listing, "_FEW", few)
-    monkeypatch.setattr(listing, "_MOST", most)
-    monkeypatch.setattr(listing, "_BEAM", 50)
-
-
 @pytest.fixture
 def low(monkeypatch: pytest.MonkeyPatch) -> None:
-    limit(monkeypatch, 300, 800)
+    limit(monkeypatch, 20)
 
 
 def started(executor: Executor) -> tuple[Executor, Future[None]]:
@@ -134,13 +128,13 @@ def helped_by(monkeypatch: pytest.MonkeyPatch, executor: Executor) -> None:
     monkeypatch.setattr(epsilon, "helpers", lambda workers, _: None)
 
 
-@pytest.mark.parametrize(("size", "few", "most", "method"), [(25, 300, 800, "costs"), (40, 100, 200, "sweep")])
+@pytest.mark.parametrize(("size", "beam", "widest", "method"), [(25, 20, MANY, "costs"), (40, 1, 1, "sweep")])
 @pytest.mark.parametrize("seed", [0, 2, 3, 5, 6, 7])
 def test_helpers_find_what_one_process_finds(
-    monkeypatch: pytest.MonkeyPatch, size: int, few: int, most: int, method: str, seed: int
+    monkeypatch: pytest.MonkeyPatch, size: int, beam: int, widest: int, method: str, seed: int
 ) -> None:
     m = knapsack(size, seed)
-    limit(monkeypatch, few, most)
+    limit(monkeypatch, beam, widest)
     with Counting() as executor:
         helped_by(monkeypatch, executor)
         one, several = front_of(m), front_of(m, 3)
