@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # Relative error of a floating-point row sum, with room to spare.
 _ROUNDING = 1e-12
+# Matrices of no more entries than this are multiplied as dense ones.
+_DENSE = 4096
 
 Vector = npt.NDArray[np.float64]
 
@@ -90,6 +93,11 @@ class LinearModel:
         return tuple(map(self.column_name, range(len(self.lower))))
 
     @cached_property
+    def _rows(self) -> sparse.csr_array | Vector:
+        """The matrix, dense if it is small: a product then takes a tenth of the time."""
+        return self.matrix.toarray() if math.prod(self.matrix.shape) <= _DENSE else self.matrix
+
+    @cached_property
     def _sizes(self) -> sparse.csr_array:
         """The sizes of all coefficients."""
         return abs(self.matrix)
@@ -117,7 +125,7 @@ class LinearModel:
         A row holds if it misses its bound by at most `tolerance` times the sizes of its terms, its bound and its
         largest coefficient: coefficients are decimals rounded to binary.
         """
-        activity = self.matrix @ x
+        activity = self._rows @ x
         if _within(x, self.lower, self.upper) and _within(activity, self.row_lower, self.row_upper):
             return []
         outside = np.maximum(self.lower - x, x - self.upper) > tolerance * np.maximum(1.0, abs(x))

@@ -19,6 +19,8 @@ SLICE_SETTINGS: tuple[Settings, ...] = (
     {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "simplex_strategy": 4},
     {},
 )
+# Sums of whole numbers that are smaller are exact in floating point.
+_EXACT = 2**53
 
 
 class Slice:
@@ -57,6 +59,7 @@ class GenericCheck:
     def __init__(self, model: LinearModel, forms: tuple[Form, ...]) -> None:
         self._model, self._forms = model, forms
         self._mixed = bool((~model.integer).any())
+        self._whole = None if self._mixed else _in_whole_numbers(model, forms)
         self.slice: Slice | None = None
 
     def rescale(self, rows: tuple[Vector, ...]) -> None:
@@ -93,4 +96,15 @@ class GenericCheck:
         """A checked solution with its values: exact where x is whole, else the floating-point sums as rationals."""
         if self._mixed:
             return Candidate(x, tuple(Fraction(form.at(x)) for form in self._forms))
+        if self._whole is not None:
+            sums = (self._whole @ x).tolist()
+            constants = (form.constant for form in self._forms)
+            return Candidate(x, tuple(Fraction(int(s)) + Fraction(c) for s, c in zip(sums, constants, strict=True)))
         return Candidate(x, tuple(form.exactly_at(x) for form in self._forms))
+
+
+def _in_whole_numbers(model: LinearModel, forms: tuple[Form, ...]) -> Vector | None:
+    """The forms' coefficients, of shape (forms, n), if floating-point sums of them are exact wherever x is whole."""
+    coefficients = np.array([form.coefficients for form in forms])
+    sizes = abs(coefficients) @ np.clip(np.maximum(abs(model.lower), abs(model.upper)), 0, _EXACT)
+    return coefficients if (coefficients == np.rint(coefficients)).all() and (sizes < _EXACT).all() else None

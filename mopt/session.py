@@ -180,7 +180,8 @@ class Session:
         self._make_backend, self._forms, self._check = make_backend, forms, check
         self._tried: tuple[Settings, ...] = (settings or {}, *RETRIES)
         self.known: list[Candidate] = []
-        self._rough = np.empty((0, len(forms)))  # their values in floating point
+        # Values in floating point of so many of them, one in a column; the others are nan.
+        self._rough, self._compared = np.full((len(forms), 64), math.nan), 0
         self.statistics = Statistics()
         self.bounded = False  # whether both objectives are known to have a best value
         self.deadline = math.inf
@@ -346,17 +347,22 @@ class Session:
 
     def _best_known(self, question: Question) -> Fraction | None:
         """The least worth among known solutions within the bounds; None if there are none."""
-        new = [[float(value) for value in candidate.values] for candidate in self.known[len(self._rough) :]]
-        self._rough = np.vstack([self._rough, *new])
-        limits = np.array([math.inf if bound is None else float(bound) for bound in question.upper])
+        while self._compared < len(self.known):
+            if self._compared == self._rough.shape[1]:
+                self._rough = np.hstack([self._rough, np.full_like(self._rough, math.nan)])
+            self._rough[:, self._compared] = [float(value) for value in self.known[self._compared].values]
+            self._compared += 1
         # Floats rule out most: rounding keeps the order.
-        close = np.flatnonzero((self._rough <= limits).all(axis=1))
-        known = (self.known[k] for k in close)
+        near = self._rough[0] == self._rough[0]
+        for values, bound in zip(self._rough, question.upper, strict=True):
+            if bound is not None:
+                near &= values <= float(bound)
+        known = (self.known[k] for k in near.nonzero()[0].tolist())
         allowed = (candidate for candidate in known if self._allowed(candidate, question, Fraction(0)))
         return min((self.worth(question.weights, candidate) for candidate in allowed), default=None)
 
     def _allowed(self, candidate: Candidate, question: Question, hair: Fraction) -> bool:
         return all(
-            bound is None or v <= bound + step * hair
+            bound is None or v <= bound or v <= bound + step * hair
             for v, bound, step in zip(candidate.values, question.upper, self.scale.steps, strict=True)
         ) and all(self.worth(weights, candidate) <= bound + hair for weights, bound in question.lines)
