@@ -28,6 +28,7 @@ from mopt.whole import Floats, Ints, Pair, WholeProgram
 
 # Rounding of sums of costs, relative; what is told apart; what pruning leaves for rounding.
 EQUAL, _SLACK = 1e-12, 1e-11
+_ROUNDING = 1e-14
 # An end is searched with a beam of so many partial solutions, then all as good are listed, with so many deviations; and
 # with more of them where that doesn't do, in programs with one row and with several, where they cost more to compare.
 _ENDS = ((300, 200_000, 200_000), (1_500, 16_000_000, 1_000_000))
@@ -195,7 +196,9 @@ class _Listing:
         if weights.all():
             directions += [weights * tilt for tilt in _TILTS]
         self._directions = np.array(directions)
-        self._stairs = Staircase(np.array(corners) * (1 + _SLACK), self._directions)
+        # Costs are summed up and taken away again: they are out by a rounding of all that there can be.
+        rounding = _ROUNDING * (program.limits @ program.costs)
+        self._stairs = Staircase(np.array(corners) * (1 + _SLACK) + rounding, self._directions)
         cost = program.costs @ weights
         reduced = cost - y @ program.weights
         reduced[abs(reduced) <= EQUAL * cost] = 0.0  # what the relaxation takes in part
@@ -376,16 +379,17 @@ class _Listing:
             else:
                 most[missing > 0] = -1
         costs = self._costs + counts[:, None] * program.costs[last]
-        inside = (counts <= most) & np.all(costs <= np.array(self._box) * (1 + _SLACK), axis=1)
-        at = np.flatnonzero(inside)
+        where = np.flatnonzero((counts <= most) & np.all(costs <= self._stairs.furthest[:2], axis=1))
+        made = np.tile(self._base, (len(where), 1))
+        made[:, last] = counts[where]
+        for i, sign, parent, deviation in reversed(self._steps):
+            made[:, i] += sign * deviation[where]
+            where = parent[where]
+        costs = made @ program.costs
+        at = np.flatnonzero(np.all(costs <= np.array(self._box) * (1 + _SLACK), axis=1))
         at = at[np.lexsort((costs[at, 1], costs[at, 0]))]
         second = costs[at, 1]
         before = np.append(math.inf, np.minimum.accumulate(second)[:-1])[: len(at)]
         at = at[second < before * (1 - EQUAL)]
-        made = np.tile(self._base, (len(at), 1))
-        made[:, last] = counts[at]
-        where = at
-        for i, sign, parent, deviation in reversed(self._steps):
-            made[:, i] += sign * deviation[where]
-            where = parent[where]
-        return [Listed((float(c), float(d)), n) for (c, d), n in zip(costs[at], made, strict=True)]
+        made, costs = made[at], costs[at]
+        return [Listed((float(c), float(d)), n) for (c, d), n in zip(costs, made, strict=True)]

@@ -260,3 +260,21 @@ def test_rows_of_either_sign_against_all_choices(seed: int, compared: bool, monk
     front = mopt.solve_epsilon_front(m, (m.f1, m.f2))
     assert front.complete
     assert [tuple(value) for value in front.values.tolist()] == expected
+
+
+def test_costs_of_very_different_sizes_are_not_summed_up_wrongly() -> None:
+    """What is taken away from a sum in which it is 1e-11 of the whole leaves nothing right."""
+    rng = np.random.default_rng(1)
+    listed = 0
+    for _ in range(200):
+        n = int(rng.integers(2, 6))
+        weights, limits = rng.integers(1, 20, (1, n)), rng.integers(1, 5, n)
+        made = WholeProgram(weights, 10.0 ** rng.integers(-6, 7, (n, 2)), limits, weights @ limits * 7 // 10)
+        try:
+            found = points(made)
+        except TooManyError:  # the solver's
+            continue
+        listed += 1
+        for one in found:
+            np.testing.assert_allclose(one.costs, one.counts @ made.costs, rtol=1e-14)
+    assert listed > 190
