@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from mopt.whole import Floats, Ints, WholeProgram
+from mopt.whole import Floats, Ints, WholeProgram, along
 
 # Entries of a row's tables, at most; larger ones are rounded.
 _ENTRIES = 8_000_000
@@ -49,8 +49,8 @@ class Completions:
         table = np.full((len(directions), size + 1), math.inf)
         table[:, 0] = 0.0
         tables = [table]
-        prices = program.costs[items] @ directions.T
-        for price, weight, limit in zip(prices[::-1], -(-weights[::-1] // self._unit), limits[::-1], strict=True):
+        prices = along(directions, program.costs[items].T)
+        for price, weight, limit in zip(prices.T[::-1], -(-weights[::-1] // self._unit), limits[::-1], strict=True):
             # More than all that is missing is never needed.
             left, some = min(int(limit), -(-size // max(int(weight), 1))), 1
             while left > 0:
@@ -66,14 +66,14 @@ class Completions:
         Parameters
         ----------
         k : int
-        costs : array of shape (n, 2)
+        costs : array of shape (2, n)
             Of partial solutions with the base of those items.
-        covered : int array of shape (n, rows)
+        covered : int array of shape (rows, n)
             What they cover.
         """
-        missing = self._demand - covered[:, self._row] + self._covered[k]
+        missing = self._demand - covered[self._row] + self._covered[k]
         place = np.clip(missing // self._unit, 0, self._size)
-        bounds: Floats = self._directions @ (costs - self._costs[k]).T + self._tables[k][:, place]
+        bounds: Floats = along(self._directions, costs - self._costs[k][:, None]) + self._tables[k][:, place]
         return bounds
 
 

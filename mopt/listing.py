@@ -24,7 +24,7 @@ from mopt.completion import Completions
 from mopt.dominance import roughly_undominated, undominated
 from mopt.relaxation import Relaxation
 from mopt.staircase import Staircase
-from mopt.whole import Floats, Ints, Pair, WholeProgram
+from mopt.whole import Floats, Ints, Pair, WholeProgram, along
 
 # Rounding of sums of costs, relative; what is told apart; what pruning leaves for rounding.
 EQUAL, _SLACK = 1e-12, 1e-11
@@ -221,8 +221,8 @@ class _Listing:
         some = 1 if self._gap >= 0 else 0
         self._spent = np.zeros(some)
         self._compared = 0
-        self._covered = np.tile(program.weights @ base, (some, 1))
-        self._costs = np.tile(base @ program.costs, (some, 1))
+        self._covered = np.tile((program.weights @ base)[:, None], some)
+        self._costs = np.tile((base @ program.costs)[:, None], some)
         self._steps: list[tuple[int, int, Ints, Ints]] = []
         self._surrogate = y / y.max() if y.any() else y
         self._room = np.zeros(some)
@@ -248,7 +248,7 @@ class _Listing:
         self._can_take = np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
         surrogate = (self._surrogate @ program.weights)[left] * signs
         self._surrogate_step = surrogate
-        costs = program.costs[left] @ self._directions.T * signs[:, None]
+        costs = along(self._directions, program.costs[left].T).T * signs[:, None]
         up = (signs > 0) & (surrogate > 0)
         rates = np.where(up[:, None], costs / np.where(up, surrogate, 1.0)[:, None], math.inf)
         rate = np.minimum.accumulate(rates[::-1], axis=0)[::-1]
@@ -268,12 +268,13 @@ class _Listing:
             largest = np.minimum(largest, np.floor(room).astype(np.int64))
         least = np.zeros_like(largest)
         missing = self._missing
-        bounds = zip(self._directions, self._stairs.furthest, self._rate[k + 1], self._refund[k + 1], strict=True)
-        for direction, corner, rate, refund in bounds:
+        spent = along(self._directions, self._costs)
+        furthest, rates, refunds = self._stairs.furthest, self._rate[k + 1], self._refund[k + 1]
+        for direction, corner, rate, refund, cost_so_far in zip(self._directions, furthest, rates, refunds, spent, strict=True):
             if not math.isfinite(corner):
                 continue
             # The cost, with the rest of the demand at the best rate of what is left, must stay in the box.
-            room = corner - refund - rate * missing - self._costs @ direction
+            room = corner - refund - rate * missing - cost_so_far
             cost = direction @ program.costs[i]
             slope = sign * cost - rate * self._surrogate_step[k]
             if slope > EQUAL * cost:
@@ -284,7 +285,7 @@ class _Listing:
                 least = np.maximum(least, needed)
         for row in np.flatnonzero(program.weights[:, i]):
             weight = sign * program.weights[row, i]
-            spare = self._covered[:, row] + self._can_add[row, k + 1] - program.demands[row]
+            spare = self._covered[row] + self._can_add[row, k + 1] - program.demands[row]
             if weight > 0:
                 least = np.maximum(least, -(spare // weight))
             else:
@@ -298,8 +299,8 @@ class _Listing:
         parent = np.repeat(np.arange(len(times)), times)
         deviation = np.arange(len(parent)) - np.repeat(np.cumsum(times) - times - least, times)
         self._spent = self._spent[parent] + self._size[i] * deviation
-        self._covered = self._covered[parent] + sign * deviation[:, None] * program.weights[:, i]
-        self._costs = self._costs[parent] + sign * deviation[:, None] * program.costs[i]
+        self._covered = self._covered[:, parent] + sign * program.weights[:, i, None] * deviation
+        self._costs = self._costs[:, parent] + sign * program.costs[i, :, None] * deviation
         self._room = self._room[parent]
         self._steps.append((i, sign, parent, deviation))
         self.listed += len(parent)
@@ -310,7 +311,7 @@ class _Listing:
             self._keep_best(beam, self._spent)
             return
         # More than the demand and all that can still be taken away counts for nothing.
-        enough = program.demands + self._can_take[:, k + 1]
+        enough = (program.demands + self._can_take[:, k + 1])[:, None]
         if len(self._spent) > _ROUGHLY:
             self._keep(roughly_undominated(self._costs, np.minimum(self._covered, enough)))
         if len(self._spent) > max(_COMPARED, _GROWN * self._compared):
@@ -332,7 +333,7 @@ class _Listing:
     def _completions_after(self, k: int) -> list[Completions]:
         """Of every covering row, for the items after k."""
         program, left = self._program, np.append(self.items[k + 1 :], self._last)
-        missing = (program.demands - self._covered).max(axis=0)
+        missing = (program.demands[:, None] - self._covered).max(axis=1)
         self._tabled = k + 1
         return [
             Completions(program, row, left, self._base, int(missing[row]), self._directions)
@@ -342,11 +343,11 @@ class _Listing:
     @property
     def _missing(self) -> Floats:
         """What partial solutions lack of the surrogate row."""
-        return self._surrogate @ self._program.demands - self._covered @ self._surrogate
+        return self._surrogate @ self._program.demands - (self._surrogate[:, None] * self._covered).sum(axis=0)
 
     def _bounds(self, k: int) -> Floats:
         """What solutions cost at least, of shape (directions, n), if items from k on are chosen."""
-        bounds = self._directions @ self._costs.T + self._rate[k, :, None] * self._missing + self._refund[k, :, None]
+        bounds = along(self._directions, self._costs) + self._rate[k, :, None] * self._missing + self._refund[k, :, None]
         for completions in self._completions or ():
             np.maximum(bounds, completions.bounds(k - self._tabled, self._costs, self._covered), out=bounds)
         return bounds
@@ -362,7 +363,7 @@ class _Listing:
         if kept is not None:
             i, sign, parent, deviation = self._steps[-1]
             self._steps[-1] = (i, sign, parent[kept], deviation[kept])
-            self._spent, self._covered, self._costs = self._spent[kept], self._covered[kept], self._costs[kept]
+            self._spent, self._covered, self._costs = self._spent[kept], self._covered[:, kept], self._costs[:, kept]
             self._room = self._room[kept]
 
     def solutions(self) -> list[Listed]:
@@ -371,25 +372,24 @@ class _Listing:
         counts = np.zeros(len(self._spent), dtype=np.int64)
         most = np.full_like(counts, program.limits[last])
         for row, weight in enumerate(program.weights[:, last]):
-            missing = program.demands[row] - self._covered[:, row]
+            missing = program.demands[row] - self._covered[row]
             if weight > 0:
                 counts = np.maximum(counts, -(-missing // weight))
             elif weight < 0:
                 most = np.minimum(most, -missing // -weight)
             else:
                 most[missing > 0] = -1
-        costs = self._costs + counts[:, None] * program.costs[last]
-        where = np.flatnonzero((counts <= most) & np.all(costs <= self._stairs.furthest[:2], axis=1))
+        costs = self._costs + program.costs[last, :, None] * counts
+        where = np.flatnonzero((counts <= most) & np.all(costs <= self._stairs.furthest[:2, None], axis=0))
         made = np.tile(self._base, (len(where), 1))
         made[:, last] = counts[where]
         for i, sign, parent, deviation in reversed(self._steps):
             made[:, i] += sign * deviation[where]
             where = parent[where]
-        costs = made @ program.costs
-        at = np.flatnonzero(np.all(costs <= np.array(self._box) * (1 + _SLACK), axis=1))
-        at = at[np.lexsort((costs[at, 1], costs[at, 0]))]
-        second = costs[at, 1]
+        costs = np.einsum("ni,ik->kn", made, program.costs)
+        at = np.flatnonzero((costs[0] <= self._box[0] * (1 + _SLACK)) & (costs[1] <= self._box[1] * (1 + _SLACK)))
+        at = at[np.lexsort(costs[::-1, at])]
+        second = costs[1, at]
         before = np.append(math.inf, np.minimum.accumulate(second)[:-1])[: len(at)]
         at = at[second < before * (1 - EQUAL)]
-        made, costs = made[at], costs[at]
-        return [Listed((float(c), float(d)), n) for (c, d), n in zip(costs, made, strict=True)]
+        return [Listed((float(c), float(d)), n) for c, d, n in zip(*costs[:, at], made[at], strict=True)]

@@ -80,6 +80,16 @@ class WholeProgram:
         return WholeProgram(weights[:, used], costs[used], limits[used], self.demands), used
 
 
+def along(directions: Floats, costs: Floats) -> Floats:
+    """Costs of shape (2, n) in directions of shape (directions, 2): of shape (directions, n).
+
+    Not as a product of matrices: for large ones BLAS wakes threads that wait in a loop, and take cores from helpers.
+    """
+    sums: Floats = directions[:, :1] * costs[0]
+    sums += directions[:, 1:] * costs[1]
+    return sums
+
+
 @dataclass(frozen=True)
 class WholeView:
     """A linear model seen as a whole program.

@@ -30,8 +30,8 @@ def test_against_all_completions(count: int, demand: int, coarse: bool, seed: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(completion, "_ENTRIES", 60 if coarse else 10**6)
         tables = Completions(program, 0, items, base, int((demand - covered).max()), directions)
-    bounds = tables.bounds(0, costs, covered)
-    fixed = tables.bounds(count, costs, covered)  # with nothing left to choose
+    bounds = tables.bounds(0, costs.T, covered.T)
+    fixed = tables.bounds(count, costs.T, covered.T)  # with nothing left to choose
     for j in range(len(taken)):
         own = taken[j] * (np.arange(count + 1) == 0)
         paid = [

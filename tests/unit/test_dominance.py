@@ -15,7 +15,7 @@ from mopt.dominance import roughly_undominated, undominated
 @settings(deadline=None, max_examples=200)
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_partial_solutions_that_others_beat(many: int, largest: int, columns: int, seed: int) -> None:
-    """Against all pairs: a row is beaten if another costs no more, covers no less in the first column that varies, and
+    """Against all pairs: one is beaten if another costs no more, covers no less of the first row that varies, and
     is the same in the others."""
     rng = np.random.default_rng(seed)
     costs = rng.integers(0, largest, (many, 2)).astype(float)
@@ -23,7 +23,7 @@ def test_partial_solutions_that_others_beat(many: int, largest: int, columns: in
     covered[:, 1:] //= largest
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dominance, "_SHARED", 1)
-        kept = undominated(costs, covered)
+        kept = undominated(costs.T, covered.T)
     assert kept is not None
     rows = list(zip(costs.tolist(), covered.tolist(), strict=True))
     varied = next((k for k in range(columns) if len(set(covered[:, k])) > 1), 0)
@@ -43,7 +43,7 @@ def test_a_grid_drops_only_what_others_beat(many: int, largest: int, columns: in
     rng = np.random.default_rng(seed)
     costs = rng.integers(0, largest, (many, 2)) * 0.7
     covered = rng.integers(0, largest, (many, columns))
-    kept = roughly_undominated(costs, covered)
+    kept = roughly_undominated(costs.T, covered.T)
     if kept is None:
         assert (covered != covered[0]).any(axis=0).sum() != 1
         return
@@ -55,8 +55,8 @@ def test_a_grid_drops_only_what_others_beat(many: int, largest: int, columns: in
 def test_a_grid_drops_most_of_what_others_beat() -> None:
     rng = np.random.default_rng(1)
     costs, covered = rng.random((5000, 2)), rng.integers(0, 1000, (5000, 1))
-    kept = roughly_undominated(costs, covered)
-    left = undominated(costs, covered)
+    kept = roughly_undominated(costs.T, covered.T)
+    left = undominated(costs.T, covered.T)
     assert kept is not None
     assert left is not None
     assert set(left) <= set(kept)
