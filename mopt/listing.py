@@ -343,7 +343,8 @@ class _Listing:
     @property
     def _missing(self) -> Floats:
         """What partial solutions lack of the surrogate row."""
-        return self._surrogate @ self._program.demands - (self._surrogate[:, None] * self._covered).sum(axis=0)
+        covered: Floats = (self._surrogate[:, None] * self._covered).sum(axis=0)
+        return float(self._surrogate @ self._program.demands) - covered
 
     def _bounds(self, k: int) -> Floats:
         """What solutions cost at least, of shape (directions, n), if items from k on are chosen."""
