@@ -267,14 +267,12 @@ class _Listing:
             room = np.minimum((self._gap - self._spent) / self._size[i], _MANY)
             largest = np.minimum(largest, np.floor(room).astype(np.int64))
         least = np.zeros_like(largest)
-        missing = self._missing
-        spent = along(self._directions, self._costs)
-        furthest, rates, refunds = self._stairs.furthest, self._rate[k + 1], self._refund[k + 1]
-        for direction, corner, rate, refund, cost_so_far in zip(self._directions, furthest, rates, refunds, spent, strict=True):
+        bounds = zip(self._directions, self._stairs.furthest, self._rate[k + 1], self._linear_bounds(k + 1), strict=True)
+        for direction, corner, rate, bound in bounds:
             if not math.isfinite(corner):
                 continue
             # The cost, with the rest of the demand at the best rate of what is left, must stay in the box.
-            room = corner - refund - rate * missing - cost_so_far
+            room = corner - bound
             cost = direction @ program.costs[i]
             slope = sign * cost - rate * self._surrogate_step[k]
             if slope > EQUAL * cost:
@@ -340,15 +338,16 @@ class _Listing:
             for row in np.flatnonzero((program.weights >= 0).all(axis=1)).tolist()
         ]
 
-    @property
-    def _missing(self) -> Floats:
-        """What partial solutions lack of the surrogate row."""
-        covered: Floats = (self._surrogate[:, None] * self._covered).sum(axis=0)
-        return float(self._surrogate @ self._program.demands) - covered
+    def _linear_bounds(self, k: int) -> Floats:
+        """What solutions cost at least, of shape (directions, n), with what is missing at the best rate of items from k on."""
+        missing = self._surrogate @ self._program.demands - (self._surrogate[:, None] * self._covered).sum(axis=0)
+        bounds = along(self._directions, self._costs)
+        bounds += self._rate[k, :, None] * missing + self._refund[k, :, None]
+        return bounds
 
     def _bounds(self, k: int) -> Floats:
         """What solutions cost at least, of shape (directions, n), if items from k on are chosen."""
-        bounds = along(self._directions, self._costs) + self._rate[k, :, None] * self._missing + self._refund[k, :, None]
+        bounds = self._linear_bounds(k)
         for completions in self._completions or ():
             np.maximum(bounds, completions.bounds(k - self._tabled, self._costs, self._covered), out=bounds)
         return bounds
@@ -393,4 +392,7 @@ class _Listing:
         second = costs[1, at]
         before = np.append(math.inf, np.minimum.accumulate(second)[:-1])[: len(at)]
         at = at[second < before * (1 - EQUAL)]
+        # Of two whose first cost is the same but for rounding, the later costs less.
+        after = np.append(costs[0, at[1:]], math.inf)[: len(at)]
+        at = at[costs[0, at] * (1 + EQUAL) < after]
         return [Listed((float(c), float(d)), n) for c, d, n in zip(*costs[:, at], made[at], strict=True)]

@@ -278,3 +278,27 @@ def test_costs_of_very_different_sizes_are_not_summed_up_wrongly() -> None:
         for one in found:
             np.testing.assert_allclose(one.costs, one.counts @ made.costs, rtol=1e-14)
     assert listed > 190
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(ITEM, min_size=3, max_size=5), st.floats(0.3, 0.9), st.integers(1, 50))
+def test_first_costs_that_are_the_same_but_for_rounding_are_one(
+    items: list[tuple[int, int, int, int]], share: float, beam: int
+) -> None:
+    """Costs in tenths, whose sums differ in the last bit by the order of their terms."""
+    demand = max(1, round(share * sum(i[0] * i[3] for i in items)))
+    made = problem(items, demand)
+    tenths = WholeProgram(made.weights, made.costs * 0.1, made.limits, made.demands)
+    if not made.feasible:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        limit(patch, beam)
+        found = points(tenths)
+    np.testing.assert_allclose([one.costs for one in found], 0.1 * np.array(by_hand(items, demand)), rtol=1e-12)
+
+
+def test_of_two_such_the_one_that_beats_the_other_is_left() -> None:
+    costs = np.array([[0.7, 1.6], [0.2, 1.9], [0.7, 1.8], [0.6, 0.2], [0.4, 1.5]])
+    made = WholeProgram(np.array([[8, 5, 4, 3, 4]]), costs, np.array([2, 4, 2, 4, 3]), np.array([25]))
+    expected = [(1.5, 9.2), (1.7, 8.8), (1.8, 7.0), (2.0, 6.6), (2.8, 5.5), (3.0, 5.1), (3.2, 3.8)]
+    np.testing.assert_allclose([one.costs for one in points(made)], expected)
