@@ -298,7 +298,7 @@ def test_first_costs_that_are_the_same_but_for_rounding_are_one(
 
 
 def test_of_two_such_the_one_that_beats_the_other_is_left() -> None:
-    costs = np.array([[0.7, 1.6], [0.2, 1.9], [0.7, 1.8], [0.6, 0.2], [0.4, 1.5]])
-    made = WholeProgram(np.array([[8, 5, 4, 3, 4]]), costs, np.array([2, 4, 2, 4, 3]), np.array([25]))
-    expected = [(1.5, 9.2), (1.7, 8.8), (1.8, 7.0), (2.0, 6.6), (2.8, 5.5), (3.0, 5.1), (3.2, 3.8)]
+    costs = np.array([[1.3, 0.4], [0.8, 1.9], [1.0, 0.1], [1.3, 1.9], [0.8, 1.7]])
+    made = WholeProgram(np.array([[1, 7, 6, 1, 8]]), costs, np.array([1, 1, 4, 2, 3]), np.array([25]))
+    expected = [(3.2, 7.0), (3.4, 5.2), (3.6, 3.6), (3.8, 2.0), (5.3, 0.8)]  # not (3.5999999999999996, 3.8)
     np.testing.assert_allclose([one.costs for one in points(made)], expected)
